@@ -25,9 +25,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "batch/batch.h"
-#include "batch/job.h"
-#include "batch/lock.h"
+#include "batch/item.h"
 #include "bench.h"
 #include "keeper/local/local.h"
 #include "keeper/zookeeper/zookeeper.h"
@@ -240,7 +238,7 @@ static void bare_take(struct worker *w, const char *list, int *version)
     txn_check(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", list, w->number);
     txn_check(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/bare%d", w->number);
     txn_set(&t.txn, OP_ANY, NO_BYTES, 0, "/jobs/bare%d/lock", w->number);
-    check_why(batch_txn_commit(&t, w->k, OP_ANY), "bare lock", NULL);
+    check_why(txn_commit(&t.txn, w->k, OP_ANY), "bare lock", NULL);
 }
 
 static void bare_move(struct worker *w, int at, bool keep, int *version)
@@ -257,7 +255,7 @@ static void bare_move(struct worker *w, int at, bool keep, int *version)
     txn_set(&t.txn, OP_ANY, STATUS, (*version)++, "/jobs/bare%d/status", w->number);
     txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/states/%s/bare-%d", from, w->number);
     txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "/jobs/states/%s/bare-%d", to, w->number);
-    check_why(batch_txn_commit(&t, w->k, OP_ANY), "bare move", NULL);
+    check_why(txn_commit(&t.txn, w->k, OP_ANY), "bare move", NULL);
 }
 
 /* From the first state to the last, repeatedly, with one lock in all or one for each state. */
@@ -269,7 +267,7 @@ static void bare_jobs(struct worker *w, bool relock)
 
     txn_create(&first.txn, OP_ANY, NO_BYTES, 0, "/jobs/bare%d", w->number);
     txn_create(&first.txn, OP_ANY, STATUS, 0, "/jobs/bare%d/status", w->number);
-    check_why(batch_txn_commit(&first, w->k, OP_ANY), "bare", NULL);
+    check_why(txn_commit(&first.txn, w->k, OP_ANY), "bare", NULL);
     for (int n = 0; n < batches * jobs_each / consumers; n++) {
         struct batch_txn t = {.txn = {.a = &w->a}};
         int at = machine->first;
@@ -279,7 +277,7 @@ static void bare_jobs(struct worker *w, bool relock)
         if (n > 0)
             txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/jobs/states/completed/bare-%d",
                        w->number);
-        check_why(batch_txn_commit(&t, w->k, OP_ANY), "bare job", NULL);
+        check_why(txn_commit(&t.txn, w->k, OP_ANY), "bare job", NULL);
         for (int i = 0; i < STEPS; i++, at = machine->states[at].success, w->done++) {
             if (relock || i == 0)
                 bare_take(w, machine->states[at].dir, &version);

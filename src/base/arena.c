@@ -28,9 +28,7 @@ struct arena_block {
 static struct arena_block *block_new(size_t len)
 {
     struct arena_block *b = mem_alloc(sizeof *b + len);
-
-    b->len = len;
-    b->large = false;
+    *b = (struct arena_block){.len = len};
     return b;
 }
 
@@ -43,24 +41,16 @@ static void block_use(struct arena *a, struct arena_block *b)
 /* The large block goes behind the newest one, whose free bytes stay in use. */
 static void *alloc_large(struct arena *a, size_t size)
 {
-    struct arena_block *b = block_new(size);
-
+    struct arena_block *b = block_new(size), **at = a->blocks ? &a->blocks->next : &a->blocks;
     b->large = true;
-    if (!a->blocks) {
-        b->next = NULL;
-        a->blocks = b;
-        a->at = a->end = b->bytes + size;
-    } else {
-        b->next = a->blocks->next;
-        a->blocks->next = b;
-    }
+    b->next = *at;
+    *at = b;
     return b->bytes;
 }
 
 static size_t next_len(const struct arena *a, size_t size)
 {
     size_t len = a->blocks && !a->blocks->large ? a->blocks->len * 2 : FIRST_LEN;
-
     if (len < size)
         len = BLOCK_LEN;
     return len < BLOCK_LEN ? len : BLOCK_LEN;
@@ -90,7 +80,6 @@ void *arena_zalloc(struct arena *a, size_t size)
 char *arena_text(struct arena *a, struct str s)
 {
     char *text = arena_alloc(a, s.len + 1);
-
     if (s.len)
         memcpy(text, s.p, s.len);
     text[s.len] = '\0';
@@ -104,12 +93,10 @@ char *arena_text(struct arena *a, struct str s)
 static bool join(const char *fmt, va_list ap, char *text, size_t size, size_t *ret_len)
 {
     size_t len = 0;
-
     while (*fmt) {
         bool is_text = fmt[0] == '%' && fmt[1] == 's';
         const char *part = is_text ? va_arg(ap, const char *) : fmt;
         size_t part_len = is_text ? strlen(part) : strcspn(fmt, "%");
-
         if ((!is_text && !part_len) || part_len > size - len)
             return false;
         memcpy(text + len, part, part_len);
@@ -125,13 +112,11 @@ char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
     char joined[256];
     va_list again;
     size_t len;
-
     va_copy(again, ap);
-    if (join(fmt, again, joined, sizeof joined, &len)) {
-        va_end(again);
-        return arena_text(a, (struct str){joined, len});
-    }
+    bool is_joined = join(fmt, again, joined, sizeof joined, &len);
     va_end(again);
+    if (is_joined)
+        return arena_text(a, (struct str){joined, len});
     va_copy(again, ap);
     len = (size_t)vsnprintf(NULL, 0, fmt, again);
     va_end(again);
@@ -143,7 +128,6 @@ char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
 char *arena_printf(struct arena *a, const char *fmt, ...)
 {
     va_list ap;
-
     va_start(ap, fmt);
     char *text = arena_vprintf(a, fmt, ap);
     va_end(ap);
@@ -153,7 +137,6 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
 void arena_reset(struct arena *a)
 {
     struct arena_block *kept = NULL, *next;
-
     for (struct arena_block *b = a->blocks; b; b = next) {
         next = b->next;
         if (!kept && !b->large)
@@ -170,19 +153,14 @@ void arena_reset(struct arena *a)
 
 void arena_release(struct arena *a)
 {
-    struct arena_block *next;
-
-    for (struct arena_block *b = a->blocks; b; b = next) {
-        next = b->next;
-        free(b);
-    }
+    arena_reset(a);
+    free(a->blocks);
     *a = (struct arena){0};
 }
 
 struct str arena_take(struct arena *a, struct buf *b)
 {
-    struct str s = {arena_text(a, (struct str){b->p ? b->p : "", b->len}), b->len};
-
+    struct str s = {arena_text(a, buf_str(b)), b->len};
     buf_release(b);
     return s;
 }

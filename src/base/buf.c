@@ -15,7 +15,6 @@ void buf_release(struct buf *b)
 void buf_grow(struct buf *b, size_t more)
 {
     size_t cap = b->cap ? b->cap : 64;
-
     while (cap - b->len < more)
         cap *= 2;
     b->p = mem_realloc(b->p, cap);
@@ -26,7 +25,6 @@ void buf_grow(struct buf *b, size_t more)
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
     va_list ap, again;
-
     buf_reserve(b, 64);
     va_start(ap, fmt);
     va_copy(again, ap);
@@ -50,7 +48,6 @@ const char *buf_text(struct buf *b)
 struct str reader_bytes(struct reader *r, size_t len)
 {
     struct str run = {r->p, len};
-
     if (r->bad || len > r->left) {
         r->bad = true;
         return (struct str){"", 0};
@@ -68,20 +65,17 @@ struct str reader_bytes_or_none(struct reader *r, uint32_t len)
 uint8_t reader_u8(struct reader *r)
 {
     struct str s = reader_bytes(r, 1);
-
     return s.len ? (uint8_t)s.p[0] : 0;
 }
 
 uint32_t reader_u32(struct reader *r)
 {
     struct str s = reader_bytes(r, 4);
-
     return s.len ? le_load32(s.p) : 0;
 }
 
 uint64_t reader_u64(struct reader *r)
 {
     struct str s = reader_bytes(r, 8);
-
     return s.len ? le_load64(s.p) : 0;
 }

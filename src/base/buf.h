@@ -71,7 +71,6 @@ static inline void le_store64(char *at, uint64_t v)
 static inline uint32_t le_load32(const char *at)
 {
     uint32_t v = 0;
-
     for (int i = 0; i < 4; i++)
         v |= (uint32_t)(unsigned char)at[i] << (8 * i);
     return v;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/mem.h"
 
 extern char **environ;
@@ -50,7 +51,6 @@ static void on_signal(int number)
 void child_catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-
     stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
@@ -70,7 +70,6 @@ int child_stop_fd(void)
 void child_pause(int64_t ms)
 {
     struct pollfd p = {.fd = stop_fd, .events = POLLIN};
-
     poll(&p, 1, (int)(ms > INT32_MAX ? INT32_MAX : ms));
 }
 
@@ -79,28 +78,17 @@ void child_pause(int64_t ms)
 static int make_input(struct str input, struct err_info *ret_error)
 {
     int fd = memfd_create("drover-input", MFD_CLOEXEC);
-
-    if (fd < 0)
-        return err_set_errno(ret_error, errno, "cannot create the input of the command");
-    for (size_t at = 0; at < input.len;) {
-        ssize_t n = write(fd, input.p + at, input.len - at);
-
-        if (n < 0) {
-            int err = err_set_errno(ret_error, errno, "cannot create the input of the command");
-
-            close(fd);
-            return err;
-        }
-        at += (size_t)n;
-    }
-    lseek(fd, 0, SEEK_SET);
-    return fd;
+    if (fd >= 0 && !fs_write_all(&fs_system, fd, input.p, input.len, 0))
+        return fd;
+    int err = err_set_errno(ret_error, errno, "cannot create the input of the command");
+    if (fd >= 0)
+        close(fd);
+    return err;
 }
 
 static bool is_replaced(const char *entry, const char *const *variables)
 {
     size_t len = strcspn(entry, "=");
-
     for (; variables && *variables; variables++)
         if (!strncmp(entry, *variables, len) && (*variables)[len] == '=')
             return true;
@@ -112,7 +100,6 @@ static char **make_environment(const char *const *variables)
 {
     size_t count = 1, kept = 0;
     char **made;
-
     for (char **e = environ; *e; e++)
         count++;
     for (const char *const *v = variables; v && *v; v++)
@@ -177,7 +164,6 @@ static void signal_group(struct child *f, int number)
 static void handle_due(struct child *f)
 {
     int64_t now_ms = clock_boot_ms();
-
     if (!f->signalled && child_signal())
         signal_group(f, child_signal());
     if (f->o->tick && f->o->tick_ms && now_ms >= f->next_tick_ms) {
@@ -195,7 +181,6 @@ static void handle_due(struct child *f)
 static int until_due(const struct child *f)
 {
     int64_t due_ms = f->kill_at_ms;
-
     if (f->o->tick && f->o->tick_ms && f->next_tick_ms < due_ms)
         due_ms = f->next_tick_ms;
     if (due_ms == INT64_MAX)
@@ -210,7 +195,6 @@ static void follow(struct child *f)
         {.fd = f->pidfd, .events = POLLIN},
         {.fd = stop_fd, .events = POLLIN},
     };
-
     for (;;) {
         fds[1].fd = f->signalled ? -1 : stop_fd;
         poll(fds, 2, until_due(f));
@@ -225,7 +209,6 @@ static void follow(struct child *f)
 static int wait_for(pid_t pid)
 {
     int status = 0;
-
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -13,7 +13,6 @@ static void table_make(void)
 {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t crc = i;
-
         for (int bit = 0; bit < 8; bit++)
             crc = crc & 1 ? crc >> 1 ^ 0x82f63b78 : crc >> 1;
         table[i] = crc;
@@ -24,7 +23,6 @@ uint32_t crc32c_portable(uint32_t crc, const void *data, size_t len)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const unsigned char *p = data;
-
     pthread_once(&once, table_make);
     crc = ~crc;
     while (len--)
@@ -38,10 +36,8 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
 {
     const unsigned char *p = data;
     uint64_t wide = ~crc;
-
     for (; len >= 8; len -= 8, p += 8) {
         uint64_t word;
-
         memcpy(&word, p, 8);
         wide = __builtin_ia32_crc32di(wide, word);
     }

@@ -24,7 +24,6 @@ static const struct err_row ROWS[] = {
 static const struct err_row *row_of(int err)
 {
     static const struct err_row none = {1, 500, 1, "UNLISTED", "an unknown error"};
-
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
         if (ROWS[i].code == err)
             return &ROWS[i];
@@ -54,7 +53,6 @@ int drover_err_exit_status(int err)
 int err_set(struct err_info *e, int code, const char *fmt, ...)
 {
     va_list ap;
-
     if (e) {
         va_start(ap, fmt);
         vsnprintf(e->text, sizeof e->text, fmt, ap);
@@ -63,15 +61,14 @@ int err_set(struct err_info *e, int code, const char *fmt, ...)
     return code;
 }
 
-int err_from_errno(int errnum)
+int err_explain(struct err_info *e, int err)
 {
-    return errnum == ENOSPC || errnum == EDQUOT ? DROVER_DISK_FULL : DROVER_IO;
+    return err_set(e, err, "%s", drover_err_message(err));
 }
 
 int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
 {
     va_list ap;
-
     if (e) {
         va_start(ap, fmt);
         vsnprintf(e->text, sizeof e->text, fmt, ap);
@@ -79,13 +76,12 @@ int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
         size_t len = strlen(e->text);
         snprintf(e->text + len, sizeof e->text - len, ": %s", strerror(errnum));
     }
-    return err_from_errno(errnum);
+    return errnum == ENOSPC || errnum == EDQUOT ? DROVER_DISK_FULL : DROVER_IO;
 }
 
 void err_fatal(const char *fmt, ...)
 {
     va_list ap;
-
     va_start(ap, fmt);
     fputs("drover: ", stderr);
     vfprintf(stderr, fmt, ap);

@@ -10,9 +10,8 @@
 
 #include "drover.h"
 
-struct err_info {
-    char text[512];
-};
+/* The line is that of the public interface, so that the library fills the caller's directly. */
+#define err_info drover_error
 
 /* Returns from the function with what the call returned, unless that is 0. */
 #define TRY(call)                                                                                  \
@@ -33,13 +32,13 @@ int err_set(struct err_info *e, int code, const char *fmt, ...)
 int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The error that err_set_errno() returns. */
-int err_from_errno(int errnum);
-
 /*
  * For what no caller can handle (no memory, no thread, no random bytes): prints one line on stderr
  * and ends the process with SIGABRT.
  */
 _Noreturn void err_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The general message of an error, where there is nothing more to say. */
+int err_explain(struct err_info *e, int err);
 
 #endif

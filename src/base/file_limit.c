@@ -17,7 +17,6 @@ void file_limit_raise(void)
 struct rlimit file_limit_given(void)
 {
     struct rlimit limit = given;
-
     if (!raised)
         getrlimit(RLIMIT_NOFILE, &limit);
     return limit;

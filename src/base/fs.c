@@ -9,23 +9,31 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static int sys_open(const struct fs *fs, const char *path, int flags, int mode)
-{
-    (void)fs;
-    return open(path, flags | O_CLOEXEC, mode);
-}
+/* Passes its arguments on to a system call. */
+#define SYSTEM_CALL(type, function, parameters, call)                                              \
+    static type function parameters                                                                \
+    {                                                                                              \
+        (void)fs;                                                                                  \
+        return call;                                                                               \
+    }
 
-static ssize_t sys_pwrite(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
-{
-    (void)fs;
-    return pwrite(fd, data, len, at);
-}
+SYSTEM_CALL(int, sys_open, (const struct fs *fs, const char *path, int flags, int mode),
+            open(path, flags | O_CLOEXEC, mode))
+SYSTEM_CALL(ssize_t, sys_pwrite,
+            (const struct fs *fs, int fd, const void *data, size_t len, off_t at),
+            pwrite(fd, data, len, at))
+SYSTEM_CALL(int, sys_fdatasync, (const struct fs *fs, int fd), fdatasync(fd))
+SYSTEM_CALL(int, sys_fsync, (const struct fs *fs, int fd), fsync(fd))
+SYSTEM_CALL(int, sys_ftruncate, (const struct fs *fs, int fd, off_t len), ftruncate(fd, len))
+SYSTEM_CALL(int, sys_rename, (const struct fs *fs, const char *from, const char *to),
+            rename(from, to))
+SYSTEM_CALL(int, sys_unlink, (const struct fs *fs, const char *path), unlink(path))
+SYSTEM_CALL(int, sys_close, (const struct fs *fs, int fd), close(fd))
 
 static ssize_t sys_pwrite_sync(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
 {
     struct iovec part = {(void *)(uintptr_t)data, len};
     ssize_t n = pwritev2(fd, &part, 1, at, RWF_DSYNC);
-
     (void)fs;
     if (n >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
         return n;
@@ -33,48 +41,11 @@ static ssize_t sys_pwrite_sync(const struct fs *fs, int fd, const void *data, si
     return n < 0 || fdatasync(fd) < 0 ? -1 : n;
 }
 
-static int sys_fdatasync(const struct fs *fs, int fd)
-{
-    (void)fs;
-    return fdatasync(fd);
-}
-
-static int sys_fsync(const struct fs *fs, int fd)
-{
-    (void)fs;
-    return fsync(fd);
-}
-
-static int sys_ftruncate(const struct fs *fs, int fd, off_t len)
-{
-    (void)fs;
-    return ftruncate(fd, len);
-}
-
-static int sys_rename(const struct fs *fs, const char *from, const char *to)
-{
-    (void)fs;
-    return rename(from, to);
-}
-
-static int sys_unlink(const struct fs *fs, const char *path)
-{
-    (void)fs;
-    return unlink(path);
-}
-
-static int sys_close(const struct fs *fs, int fd)
-{
-    (void)fs;
-    return close(fd);
-}
-
 /* Only if the kernel reports the alignment: otherwise the first write might fail. */
 static int sys_direct(const struct fs *fs, int fd)
 {
     struct statx st = {0};
     int flags = fcntl(fd, F_GETFL);
-
     (void)fs;
     if (flags < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) < 0)
         return -1;
@@ -135,7 +106,6 @@ int fs_write_all_sync(const struct fs *fs, int fd, const void *data, size_t len,
 int fs_sync_dir(const struct fs *fs, const char *dir)
 {
     int fd = fs->open(fs, dir, O_RDONLY | O_DIRECTORY, 0);
-
     if (fd < 0)
         return -1;
     int err = fs->fsync(fs, fd);

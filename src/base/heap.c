@@ -65,7 +65,6 @@ uint32_t heap_remove(struct heap *h, uint32_t at)
     struct heap_entry last = h->entries[--h->count];
     if (at < h->count) {
         uint32_t to = sift_up(h, at, last.key);
-
         put(h, to == at ? sift_down(h, at, last.key) : to, last);
     }
     return gone.ref;

@@ -38,7 +38,6 @@ const char *human_time(char *out, int64_t ms)
 {
     time_t seconds = (time_t)(ms / 1000);
     struct tm tm;
-
     if (!localtime_r(&seconds, &tm) || !strftime(out, HUMAN_SIZE, "%Y-%m-%d %H:%M:%S", &tm))
         snprintf(out, HUMAN_SIZE, "%" PRId64 " ms", ms);
     return out;
@@ -49,7 +48,6 @@ const char *human_size(char *out, uint64_t bytes)
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     uint64_t whole = bytes, tenths = 0;
     size_t i = 0;
-
     for (; whole >= 1024; i++) {
         tenths = whole % 1024 * 10 / 1024;
         whole /= 1024;
@@ -65,7 +63,6 @@ const char *human_count(char *out, uint64_t count, const char *singular)
 {
     size_t len = strlen(singular);
     const char *ending = strchr("hsx", singular[len - 1]) ? "es" : "s";
-
     snprintf(out, HUMAN_SIZE, "%" PRIu64 " %s%s", count, singular, count == 1 ? "" : ending);
     return out;
 }

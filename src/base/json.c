@@ -48,17 +48,23 @@ static void skip_space(struct json_parser *s)
         s->p++;
 }
 
+/* Moves on if that is the next byte. */
+static bool skip_byte(struct json_parser *s, char c)
+{
+    bool is_next = s->p < s->end && *s->p == c;
+    s->p += is_next;
+    return is_next;
+}
+
 /* Text */
 
 static bool hex4(const char *p, const char *end, uint32_t *ret)
 {
     uint32_t v = 0;
-
     if (end - p < 4)
         return false;
     for (int i = 0; i < 4; i++) {
         char c = p[i];
-
         if (c >= '0' && c <= '9')
             v = v << 4 | (uint32_t)(c - '0');
         else if ((c | 32) >= 'a' && (c | 32) <= 'f')
@@ -74,7 +80,6 @@ static bool hex4(const char *p, const char *end, uint32_t *ret)
 static bool unescape_u(struct json_parser *s, char **to)
 {
     uint32_t c, low;
-
     if (!hex4(s->p + 1, s->end, &c))
         return wrong(s, "bad \\u escape");
     s->p += 5;
@@ -91,7 +96,6 @@ static bool unescape(struct json_parser *s, char **to)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
     const char *known;
-
     s->p++;
     if (s->p == s->end)
         return wrong(s, "unfinished escape");
@@ -157,7 +161,6 @@ static bool parse_escaped(struct json_parser *s, const char *begin, struct str *
 static bool parse_text(struct json_parser *s, struct str *ret)
 {
     const char *begin = ++s->p;
-
     if (!skip_plain(s))
         return false;
     if (*s->p == '\\')
@@ -188,10 +191,8 @@ static bool to_int64(const char *p, const char *end, int64_t *ret)
 {
     bool negative = *p == '-';
     uint64_t v = 0, limit = (uint64_t)INT64_MAX + negative;
-
     for (p += negative; p < end; p++) {
         uint64_t digit = (uint64_t)(*p - '0');
-
         if (v > (limit - digit) / 10)
             return false;
         v = v * 10 + digit;
@@ -203,7 +204,6 @@ static bool to_int64(const char *p, const char *end, int64_t *ret)
 static bool to_real(struct json_parser *s, const char *begin, double *ret)
 {
     char *text = arena_text(s->arena, (struct str){begin, (size_t)(s->p - begin)});
-
     *ret = strtod(text, NULL);
     return isfinite(*ret) || wrong(s, "a number that is too large");
 }
@@ -213,23 +213,18 @@ static bool parse_number(struct json_parser *s, struct json *v)
     const char *begin = s->p;
     bool whole = true;
 
-    if (*s->p == '-')
-        s->p++;
-    if (s->p < s->end && *s->p == '0')
-        s->p++;
-    else if (!skip_digits(s))
+    skip_byte(s, '-');
+    if (!skip_byte(s, '0') && !skip_digits(s))
         return false;
-    if (s->p < s->end && *s->p == '.') {
-        s->p++;
+    if (skip_byte(s, '.')) {
         whole = false;
         if (!skip_digits(s))
             return false;
     }
-    if (s->p < s->end && (*s->p | 32) == 'e') {
-        s->p++;
+    if (skip_byte(s, 'e') || skip_byte(s, 'E')) {
         whole = false;
-        if (s->p < s->end && (*s->p == '+' || *s->p == '-'))
-            s->p++;
+        if (!skip_byte(s, '+'))
+            skip_byte(s, '-');
         if (!skip_digits(s))
             return false;
     }
@@ -247,7 +242,6 @@ static int by_key(const void *a, const void *b)
     const struct json *x = *(struct json *const *)a, *y = *(struct json *const *)b;
     size_t len = x->key.len < y->key.len ? x->key.len : y->key.len;
     int order = len ? memcmp(x->key.p, y->key.p, len) : 0;
-
     return order ? order : (x->key.len > y->key.len) - (x->key.len < y->key.len);
 }
 
@@ -264,7 +258,6 @@ static bool keys_are_distinct(struct arena *arena, const struct json *v)
 {
     const struct json **sorted;
     size_t n = 0;
-
     if (v->count <= FEW_MEMBERS)
         return few_are_distinct(v);
     sorted = arena_alloc(arena, v->count * sizeof *sorted);
@@ -287,10 +280,7 @@ static bool parse_key(struct json_parser *s, struct json *member)
     if (!parse_text(s, &member->key))
         return false;
     skip_space(s);
-    if (s->p == s->end || *s->p != ':')
-        return wrong(s, "a colon is missing");
-    s->p++;
-    return true;
+    return skip_byte(s, ':') || wrong(s, "a colon is missing");
 }
 
 /* At the opening bracket. */
@@ -301,11 +291,9 @@ static bool parse_members(struct json_parser *s, struct json *v, char closing)
     v->first = NULL;
     s->p++;
     skip_space(s);
-    if (s->p < s->end && *s->p == closing) {
-        s->p++;
+    if (skip_byte(s, closing))
         return true;
-    }
-    for (;;) {
+    do {
         struct json *member = arena_zalloc(s->arena, sizeof *member);
 
         if ((closing == '}' && !parse_key(s, member)) || !parse_value(s, member))
@@ -314,13 +302,9 @@ static bool parse_members(struct json_parser *s, struct json *v, char closing)
         end = &member->next;
         v->count++;
         skip_space(s);
-        if (s->p < s->end && *s->p == closing)
-            break;
-        if (s->p == s->end || *s->p != ',')
-            return wrong(s, closing == '}' ? "a comma or } is missing" : "a comma or ] is missing");
-        s->p++;
-    }
-    s->p++;
+    } while (skip_byte(s, ','));
+    if (!skip_byte(s, closing))
+        return wrong(s, closing == '}' ? "a comma or } is missing" : "a comma or ] is missing");
     return closing == ']' || keys_are_distinct(s->arena, v) ||
            wrong(s, "two members of the same name in the object that ends");
 }
@@ -328,7 +312,6 @@ static bool parse_members(struct json_parser *s, struct json *v, char closing)
 static bool parse_nested(struct json_parser *s, struct json *v)
 {
     bool is_object = *s->p == '{', ok;
-
     if (s->depth == JSON_DEPTH_MAX)
         return wrong(s, "too deep");
     s->depth++;
@@ -363,7 +346,6 @@ static bool parse_word(struct json_parser *s, struct json *v)
 static bool parse_value(struct json_parser *s, struct json *v)
 {
     bool ok;
-
     skip_space(s);
     if (s->p == s->end)
         return wrong(s, "unexpected end");
@@ -394,7 +376,6 @@ int json_read(struct arena *a, struct str text, size_t values_max, struct json *
                             .why = ret_error,
                             .values_left = values_max};
     struct json *v = arena_zalloc(a, sizeof *v);
-
     if (!parse_value(&s, v))
         return s.err;
     skip_space(&s);
@@ -409,7 +390,6 @@ int json_read(struct arena *a, struct str text, size_t values_max, struct json *
 struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_error)
 {
     struct json *v = NULL;
-
     json_read(a, text, SIZE_MAX, &v, ret_error);
     return v;
 }

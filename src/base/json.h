@@ -90,7 +90,6 @@ void json_close(struct buf *b, char bracket); /* '}' or ']' */
 void json_key(struct buf *b, const char *name);
 void json_key_str(struct buf *b, struct str name);
 void json_put_int(struct buf *b, int64_t number);
-void json_put_real(struct buf *b, double number);
 void json_put_bool(struct buf *b, bool truth);
 void json_put_null(struct buf *b);
 void json_put_raw(struct buf *b, struct str json); /* already JSON */
@@ -110,5 +109,15 @@ bool json_is_text(struct str text);
 
 /* Writes a value that was read, without spaces. */
 void json_put(struct buf *b, const struct json *v);
+
+/* A member that is a list of texts. */
+void json_member_texts(struct buf *b, const char *name, const char *const *texts, size_t count);
+
+/* For json_each(): v, or an empty list if it is NULL or no list. */
+static inline const struct json *json_list(const struct json *v)
+{
+    static const struct json empty = {.kind = JSON_LIST};
+    return v && v->kind == JSON_LIST ? v : &empty;
+}
 
 #endif

@@ -7,14 +7,12 @@ const char *json_kind_name(const struct json *v)
         [JSON_NULL] = "null",       [JSON_BOOL] = "a boolean", [JSON_INT] = "a number",
         [JSON_REAL] = "a number",   [JSON_TEXT] = "a string",  [JSON_LIST] = "a list",
         [JSON_OBJECT] = "an object"};
-
     return names[v->kind];
 }
 
 const struct json *json_get(const struct json *v, const char *name)
 {
     struct str key = str_of(name);
-
     if (!v || v->kind != JSON_OBJECT)
         return NULL;
     json_each(m, v)
@@ -28,7 +26,6 @@ static int get_kind(const struct json *v, const char *name, enum json_kind kind,
                     const struct json **ret, struct err_info *e)
 {
     const struct json *m = json_get(v, name);
-
     if (!m || m->kind == JSON_NULL)
         return 0;
     if (m->kind != kind)
@@ -69,14 +66,12 @@ int json_get_object(const struct json *v, const char *name, const struct json **
 struct str json_text_of(const struct json *v, const char *name)
 {
     const struct json *m = json_get(v, name);
-
     return m && m->kind == JSON_TEXT ? m->text : STR("");
 }
 
 int64_t json_int_of(const struct json *v, const char *name)
 {
     const struct json *m = json_get(v, name);
-
     return m && m->kind == JSON_INT ? m->number : 0;
 }
 

@@ -21,14 +21,12 @@ static inline bool json_word_is_plain(uint64_t word)
     uint64_t quote = word ^ JSON_EACH('"'), backslash = word ^ JSON_EACH('\\');
     uint64_t seen =
         word | (word - JSON_EACH(0x20)) | (quote - JSON_EACH(1)) | (backslash - JSON_EACH(1));
-
     return !(seen & JSON_EACH(0x80));
 }
 
 static inline const char *json_skip_plain(const char *p, const char *end)
 {
     uint64_t word;
-
     while (end - p >= 8) {
         memcpy(&word, p, sizeof word);
         if (!json_word_is_plain(word))

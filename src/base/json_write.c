@@ -2,9 +2,6 @@
  * Writes JSON. The byte before tells whether a comma is needed, so there is no state but the
  * buffer.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/json.h"
 #include "base/json_plain.h"
 
@@ -12,7 +9,6 @@
 static void put_comma(struct buf *b)
 {
     char last = b->len ? b->p[b->len - 1] : ' ';
-
     if (last != '{' && last != '[' && last != ':' && last != ',' && last != ' ' && last != '\n')
         buf_put(b, ",", 1);
 }
@@ -43,7 +39,6 @@ void json_put_int(struct buf *b, int64_t number)
 {
     char digits[24], *p = digits + sizeof digits;
     uint64_t v = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-
     put_comma(b);
     do
         *--p = (char)('0' + v % 10);
@@ -51,17 +46,6 @@ void json_put_int(struct buf *b, int64_t number)
     if (number < 0)
         *--p = '-';
     buf_put(b, p, (size_t)(digits + sizeof digits - p));
-}
-
-void json_put_real(struct buf *b, double number)
-{
-    char text[32];
-
-    put_comma(b);
-    snprintf(text, sizeof text, "%.15g", number);
-    if (strtod(text, NULL) != number)
-        snprintf(text, sizeof text, "%.17g", number);
-    buf_put(b, text, strlen(text));
 }
 
 void json_put_bool(struct buf *b, bool truth)
@@ -84,10 +68,8 @@ static void put_escape(struct buf *b, unsigned char c)
 {
     static const char from[] = "\"\\\b\f\n\r\t", into[] = "\"\\bfnrt";
     const char *known = c ? strchr(from, c) : NULL;
-
     if (known) {
         char pair[2] = {'\\', into[known - from]};
-
         buf_put(b, pair, 2);
     } else {
         buf_printf(b, "\\u%04x", c);
@@ -105,7 +87,6 @@ static bool is_half_pair(const char *p, const char *end)
 static size_t put_special(struct buf *b, const char *p, const char *end)
 {
     unsigned char c = (unsigned char)*p;
-
     if (c < 0x80) {
         put_escape(b, c);
         return 1;
@@ -121,12 +102,10 @@ static size_t put_special(struct buf *b, const char *p, const char *end)
 void json_put_text(struct buf *b, struct str text)
 {
     const char *p = text.len ? text.p : "", *end = p + text.len, *plain = p;
-
     put_comma(b);
     buf_put(b, "\"", 1);
     while ((p = json_skip_plain(p, end)) < end) {
         size_t len = (unsigned char)*p >= 0x80 ? utf8_len(p, end) : 0;
-
         if (len) {
             p += len;
             continue;
@@ -143,7 +122,6 @@ bool json_is_text(struct str text)
 {
     const char *end = text.p + text.len;
     size_t len;
-
     for (const char *p = text.p; p < end; p += len) {
         len = utf8_len(p, end);
         if (!len && is_half_pair(p, end))
@@ -157,7 +135,6 @@ bool json_is_text(struct str text)
 static void put_members(struct buf *b, const struct json *v)
 {
     bool is_object = v->kind == JSON_OBJECT;
-
     json_open(b, is_object ? '{' : '[');
     json_each(m, v) {
         if (is_object)
@@ -171,16 +148,12 @@ void json_put(struct buf *b, const struct json *v)
 {
     switch (v->kind) {
     case JSON_NULL:
-        json_put_null(b);
-        break;
     case JSON_BOOL:
-        json_put_bool(b, v->truth);
+    case JSON_REAL:
+        json_put_raw(b, v->raw);
         break;
     case JSON_INT:
         json_put_int(b, v->number);
-        break;
-    case JSON_REAL:
-        json_put_raw(b, v->raw);
         break;
     case JSON_TEXT:
         json_put_text(b, v->text);
@@ -217,6 +190,14 @@ void json_member_raw(struct buf *b, const char *name, struct str json)
 {
     json_key(b, name);
     json_put_raw(b, json);
+}
+
+void json_member_texts(struct buf *b, const char *name, const char *const *texts, size_t count)
+{
+    json_member_open(b, name, '[');
+    for (size_t i = 0; i < count; i++)
+        json_put_text(b, str_of(texts[i]));
+    json_close(b, ']');
 }
 
 void json_member_open(struct buf *b, const char *name, char bracket)

@@ -30,7 +30,6 @@ static void put_time(struct buf *b)
     time_t seconds = (time_t)(ms / 1000);
     char text[32];
     struct tm tm;
-
     gmtime_r(&seconds, &tm);
     strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
     buf_printf(b, "\"%s.%03dZ\"", text, (int)(ms % 1000));
@@ -44,9 +43,8 @@ static void put_json(struct buf *b, const struct level *level, const struct log_
     put_time(b);
     json_member_text(b, "level", str_of(level->name));
     json_member_text(b, "message", str_of(message));
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         json_member_text(b, fields[i].name, fields[i].value);
-    }
     json_close(b, '}');
 }
 
@@ -54,7 +52,6 @@ static void put_json(struct buf *b, const struct level *level, const struct log_
 static void put_value(struct buf *b, struct str value)
 {
     bool plain = value.len > 0;
-
     for (size_t i = 0; i < value.len; i++)
         plain &= value.p[i] > ' ' && value.p[i] <= '~' && value.p[i] != '"';
     if (plain)
@@ -73,15 +70,13 @@ static void put_text(struct buf *b, const struct level *level, const struct log_
     }
 }
 
-static void log_line(const struct level *level, const struct log_field *fields, size_t count,
-                     const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
-
-static void log_line(const struct level *level, const struct log_field *fields, size_t count,
-                     const char *fmt, va_list ap)
+__attribute__((format(printf, 4, 0))) static void log_line(const struct level *level,
+                                                           const struct log_field *fields,
+                                                           size_t count, const char *fmt,
+                                                           va_list ap)
 {
     char message[MESSAGE_LEN_MAX];
     CLEANUP(buf_release) struct buf line = {0};
-
     vsnprintf(message, sizeof message, fmt, ap);
     (as_json ? put_json : put_text)(&line, level, fields, count, message);
     buf_put_str(&line, STR("\n"));
@@ -90,25 +85,17 @@ static void log_line(const struct level *level, const struct log_field *fields, 
     }
 }
 
-#define LOG_FUNCTION(function, level)                                                              \
-    void function(const char *fmt, ...)                                                            \
+#define LOG_FUNCTION(function, level, fields, count)                                               \
+    void function                                                                                  \
     {                                                                                              \
         va_list ap;                                                                                \
-                                                                                                   \
         va_start(ap, fmt);                                                                         \
-        log_line(level, NULL, 0, fmt, ap);                                                         \
+        log_line(level, fields, count, fmt, ap);                                                   \
         va_end(ap);                                                                                \
     }
 
-LOG_FUNCTION(log_error, &ERROR)
-LOG_FUNCTION(log_warning, &WARNING)
-LOG_FUNCTION(log_info, &INFO)
-
-void log_error_with(const struct log_field *fields, size_t count, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    log_line(&ERROR, fields, count, fmt, ap);
-    va_end(ap);
-}
+LOG_FUNCTION(log_error(const char *fmt, ...), &ERROR, NULL, 0)
+LOG_FUNCTION(log_warning(const char *fmt, ...), &WARNING, NULL, 0)
+LOG_FUNCTION(log_info(const char *fmt, ...), &INFO, NULL, 0)
+LOG_FUNCTION(log_error_with(const struct log_field *fields, size_t count, const char *fmt, ...),
+             &ERROR, fields, count)

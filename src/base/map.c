@@ -30,21 +30,18 @@ uint32_t map_hash_str(struct str s)
 {
     unsigned char last = s.len ? (unsigned char)s.p[s.len - 1] : 0;
     uint64_t seed = (last >> MAP_NEAR_BITS) * SPREAD;
-
     return near_to(XXH3_64bits_withSeed(s.p, s.len ? s.len - 1 : 0, seed), last);
 }
 
 uint32_t map_hash_u64(uint64_t v)
 {
     uint64_t high = v >> MAP_NEAR_BITS;
-
     return near_to(XXH3_64bits(&high, sizeof high), (unsigned)v);
 }
 
 static void place(struct map *m, uint32_t hash, uint32_t ref)
 {
     uint32_t at = map_home(m, hash);
-
     while (m->slots[at].ref)
         at = map_after(m, at);
     m->slots[at] = (struct map_slot){hash, ref};
@@ -53,7 +50,6 @@ static void place(struct map *m, uint32_t hash, uint32_t ref)
 static void resize(struct map *m, uint32_t len)
 {
     struct map old = *m;
-
     m->slots = mem_zalloc((size_t)len * sizeof *m->slots);
     m->len = len;
     for (uint32_t i = 0; i < old.len; i++)
@@ -65,7 +61,6 @@ static void resize(struct map *m, uint32_t len)
 void map_reserve(struct map *m, uint32_t count)
 {
     uint64_t needed = ((uint64_t)count * 3 + 1) / 2, grown = (uint64_t)m->len + m->len / 2;
-
     if (m->slots && needed <= m->len)
         return;
     if (needed < grown)
@@ -93,7 +88,6 @@ static uint32_t steps(const struct map *m, uint32_t from, uint32_t to)
 void map_remove(struct map *m, uint32_t hash, uint32_t ref)
 {
     uint32_t at;
-
     assert(m->count);
     uint32_t hole = map_home(m, hash);
     while (m->slots[hole].ref != ref) {

@@ -52,7 +52,6 @@ static inline uint32_t map_home(const struct map *m, uint32_t hash)
 {
     uint64_t share = (uint64_t)(hash >> MAP_NEAR_BITS) * m->len >> (32 - MAP_NEAR_BITS);
     uint32_t home = (uint32_t)share + (hash & MAP_NEAR_MASK);
-
     return home < m->len ? home : home - m->len;
 }
 
@@ -65,7 +64,6 @@ static inline uint32_t map_seek(const struct map *m, uint32_t hash, uint32_t *at
 {
     for (;; *at = map_after(m, *at)) {
         const struct map_slot *slot = &m->slots[*at];
-
         if (!slot->ref || slot->hash == hash)
             return slot->ref;
     }

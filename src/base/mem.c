@@ -36,7 +36,6 @@ void *mem_realloc(void *p, size_t size)
 char *mem_dup(const char *text, size_t len)
 {
     char *copy = mem_alloc(len + 1);
-
     memcpy(copy, text, len);
     copy[len] = '\0';
     return copy;

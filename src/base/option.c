@@ -28,7 +28,6 @@ int option_text(const struct option *o, const char *text, struct err_info *e)
 int option_list_add(const struct option *o, const char *text, struct err_info *e)
 {
     struct option_list *list = o->target;
-
     if (!*text)
         return err_set(e, DROVER_BAD_ARGUMENT, "must not be empty");
     if (list->count == OPTION_LIST_MAX)
@@ -40,7 +39,6 @@ int option_list_add(const struct option *o, const char *text, struct err_info *e
 bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 {
     char *end;
-
     if (!*text || text[strspn(text, "0123456789")])
         return false;
     errno = 0;
@@ -89,7 +87,6 @@ int option_span(const struct option *o, const char *text, struct err_info *e)
     const char *at = text;
     char bound[HUMAN_SIZE];
     int64_t sum = 0;
-
     do {
         int64_t part = span_part(&at, sum);
         if (part < 0)
@@ -110,10 +107,8 @@ int option_span(const struct option *o, const char *text, struct err_info *e)
 int option_choice(const struct option *o, const char *text, struct err_info *e)
 {
     const char *word = o->argument;
-
     for (int i = 0; word; i++) {
         size_t len = strcspn(word, "|");
-
         if (strlen(text) == len && !memcmp(word, text, len)) {
             *(int *)o->target = i;
             return 0;
@@ -129,7 +124,6 @@ static bool parse_host(const char *host, uint16_t port, struct sockaddr_storage 
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     size_t len = strlen(host);
     char inner[INET6_ADDRSTRLEN];
-
     if (inet_pton(AF_INET, strcmp(host, "localhost") ? host : "127.0.0.1", &v4.sin_addr) == 1) {
         memcpy(ret_address, &v4, sizeof v4);
         return true;
@@ -149,7 +143,6 @@ int option_address(const struct option *o, const char *text, struct err_info *e)
     const char *colon = strrchr(text, ':');
     char host[64];
     int64_t port;
-
     parsed.none = !strcmp(text, "none");
     if (!parsed.none) {
         snprintf(host, sizeof host, "%.*s", (int)(colon ? colon - text : 0), text);

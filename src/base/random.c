@@ -19,7 +19,6 @@ void random_hex(char *text, size_t digits)
 {
     static const char hex[] = "0123456789abcdef";
     unsigned char byte;
-
     for (size_t i = 0; i < digits; i += 2) {
         random_fill(&byte, 1);
         text[i] = hex[byte >> 4];

@@ -4,21 +4,18 @@
 
 #include "base/mem.h"
 
-struct arena *result_init(struct drover_result *r, size_t task_max, size_t error_max)
+void result_init(struct drover_result *r, size_t task_max, size_t error_max)
 {
     struct arena *a = mem_zalloc(sizeof *a);
-
     *r = (struct drover_result){.memory = a};
     r->tasks = arena_alloc(a, task_max * sizeof *r->tasks);
     r->errors = arena_alloc(a, error_max * sizeof *r->errors);
-    return a;
 }
 
 void result_add_task(struct drover_result *r, struct str group, struct str data,
                      const struct drover_task *rest)
 {
     struct drover_task *t = &r->tasks[r->task_count++];
-
     *t = *rest;
     t->group = arena_text(r->memory, group);
     t->group_len = group.len;

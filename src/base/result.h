@@ -9,12 +9,18 @@
 #include "base/str.h"
 #include "drover.h"
 
-/* Empty, with space for that many. Returns the arena for its text. */
-struct arena *result_init(struct drover_result *r, size_t task_max, size_t error_max);
+/* Empty, with space for that many. */
+void result_init(struct drover_result *r, size_t task_max, size_t error_max);
 
 /* Append a copy of a task or an error, up to the maximum. */
 void result_add_task(struct drover_result *r, struct str group, struct str data,
                      const struct drover_task *rest);
 void result_add_error(struct drover_result *r, struct str text);
+
+/* Text of the public interface: NULL is empty; with len 0 it ends with a NUL. */
+static inline struct str result_text(const char *text, size_t len)
+{
+    return text && len ? (struct str){text, len} : str_of(text ? text : "");
+}
 
 #endif

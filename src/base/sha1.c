@@ -36,7 +36,6 @@ static uint32_t mix(int round, uint32_t b, uint32_t c, uint32_t d)
 static void add_block(uint32_t h[5], const unsigned char *block)
 {
     uint32_t w[ROUNDS], v[5];
-
     for (int i = 0; i < 16; i++)
         w[i] = read_u32(block + 4 * i);
     for (int i = 16; i < ROUNDS; i++)
@@ -44,7 +43,6 @@ static void add_block(uint32_t h[5], const unsigned char *block)
     memcpy(v, h, sizeof v);
     for (int i = 0; i < ROUNDS; i++) {
         uint32_t next = rotate(v[0], 5) + mix(i, v[1], v[2], v[3]) + v[4] + w[i];
-
         v[4] = v[3];
         v[3] = v[2];
         v[2] = rotate(v[1], 30);
@@ -62,7 +60,6 @@ void sha1(struct str text, unsigned char ret_sum[SHA1_LEN])
     unsigned char last[2 * BLOCK_LEN] = {0};
     uint64_t bits = (uint64_t)text.len * 8;
     size_t left = text.len;
-
     for (; left >= BLOCK_LEN; p += BLOCK_LEN, left -= BLOCK_LEN)
         add_block(h, p);
     if (left)
@@ -80,11 +77,9 @@ void sha1(struct str text, unsigned char ret_sum[SHA1_LEN])
 void base64_put(struct buf *b, const unsigned char *bytes, size_t len)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
     for (size_t at = 0; at < len; at += 3) {
         size_t rest = len - at < 3 ? len - at : 3;
         uint32_t three = (uint32_t)bytes[at] << 16;
-
         if (rest > 1)
             three |= (uint32_t)bytes[at + 1] << 8;
         if (rest > 2)

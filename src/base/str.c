@@ -36,7 +36,6 @@ char *utf8_put(char *to, uint32_t c)
 {
     static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
     int len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-
     for (int i = len - 1; i > 0; i--, c >>= 6)
         to[i] = (char)(0x80 | (c & 0x3f));
     to[0] = (char)(first[len] | c);

@@ -35,6 +35,18 @@ static inline bool str_starts(struct str s, struct str prefix)
 }
 
 /*
+ * Removes the text up to the next separator, and the separator, from the front of *rest. Without a
+ * separator that is all, and rest->p is NULL then.
+ */
+static inline struct str str_cut(struct str *rest, char separator)
+{
+    const char *found = rest->len ? memchr(rest->p, separator, rest->len) : NULL;
+    struct str cut = {rest->p, found ? (size_t)(found - rest->p) : rest->len};
+    *rest = found ? (struct str){found + 1, rest->len - cut.len - 1} : (struct str){0};
+    return cut;
+}
+
+/*
  * The length of the well-formed UTF-8 sequence at text, which is before end; 0: it is not
  * well-formed.
  */

@@ -22,7 +22,6 @@ struct thread_entry {
 static void *thread_main(void *arg)
 {
     struct thread_entry e = *(struct thread_entry *)arg;
-
     free(arg);
     pthread_setname_np(pthread_self(), e.name);
     return e.fn(e.arg);
@@ -32,7 +31,6 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*fn)(void *), v
                  struct err_info *ret_error)
 {
     struct thread_entry *e = mem_alloc(sizeof *e);
-
     assert(strlen(name) <= THREAD_NAME_MAX);
     *e = (struct thread_entry){.fn = fn, .arg = arg};
     strcpy(e->name, name);
@@ -46,7 +44,6 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*fn)(void *), v
 void thread_must_start(pthread_t *ret_thread, const char *name, void *(*fn)(void *), void *arg)
 {
     struct err_info e;
-
     if (thread_start(ret_thread, name, fn, arg, &e))
         err_fatal("%s", e.text);
 }
@@ -54,7 +51,6 @@ void thread_must_start(pthread_t *ret_thread, const char *name, void *(*fn)(void
 void cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
-
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(cond, &attr);
@@ -66,7 +62,6 @@ void cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t boot_m
 {
     int64_t ms = boot_ms - clock_boot_ms();
     struct timespec t;
-
     if (boot_ms == INT64_MAX) {
         pthread_cond_wait(cond, lock);
         return;
@@ -96,11 +91,15 @@ bool periodic_is_stopping(struct periodic *p)
     return p->stopping;
 }
 
+void periodic_next(struct periodic *p, int64_t ms)
+{
+    p->every_ms = ms;
+}
+
 static void *periodic_main(void *arg)
 {
     struct periodic *p = arg;
     int64_t next_ms = clock_boot_ms() + p->every_ms;
-
     pthread_mutex_lock(&p->lock);
     while (!p->stopping) {
         if (!p->woken)
@@ -121,7 +120,6 @@ struct periodic *periodic_start(const char *name, int64_t every_ms,
                                 void (*fn)(struct periodic *p, void *arg), void *arg)
 {
     struct periodic *p = mem_zalloc(sizeof *p);
-
     p->every_ms = every_ms;
     p->fn = fn;
     p->arg = arg;
@@ -159,7 +157,7 @@ void periodic_stop(struct periodic *p)
  * start.
  */
 
-enum { THREADS_MAX = 8, ALONE_MAX = 64 };
+enum { THREADS_MAX = 15, ALONE_MAX = 64 };
 
 struct parallel {
     size_t count;
@@ -172,7 +170,6 @@ static void *run_next(void *arg)
 {
     struct parallel *p = arg;
     size_t i;
-
     while ((i = atomic_fetch_add(&p->next, 1)) < p->count)
         p->fn(p->arg, i);
     return NULL;
@@ -183,7 +180,6 @@ void parallel_run(size_t count, void (*fn)(void *arg, size_t i), void *arg)
     struct parallel p = {.count = count, .fn = fn, .arg = arg};
     pthread_t threads[THREADS_MAX];
     size_t started = 0;
-
     while (count > ALONE_MAX && started < THREADS_MAX &&
            !thread_start(&threads[started], "parallel", run_next, &p, NULL))
         started++;

@@ -60,8 +60,9 @@ struct periodic;
 struct periodic *periodic_start(const char *name, int64_t every_ms,
                                 void (*fn)(struct periodic *p, void *arg), void *arg);
 bool periodic_is_stopping(struct periodic *p);
-void periodic_wake(struct periodic *p); /* the next call comes at once */
-void periodic_stop(struct periodic *p); /* NULL: does nothing */
+void periodic_next(struct periodic *p, int64_t ms); /* from fn: until its next call, from now on */
+void periodic_wake(struct periodic *p);             /* the next call comes at once */
+void periodic_stop(struct periodic *p);             /* NULL: does nothing */
 
 /*
  * Calls fn(arg, 0) to fn(arg, count - 1), in any order and on several threads, and returns when all

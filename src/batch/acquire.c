@@ -13,8 +13,7 @@
  */
 #include "base/clock.h"
 #include "base/thread.h"
-#include "batch/job.h"
-#include "batch/lock.h"
+#include "batch/item.h"
 
 /* The locks by name, as they were read when an acquire began. */
 struct batch_holds {
@@ -32,14 +31,12 @@ static bool is_held(struct batch_call *c, struct str configuration,
 {
     const struct json *v = json_parse(c->a, configuration, NULL);
     struct str profile = {0}, suffix = STR("_content");
-
     if (json_get_text(v, "profile_name", &profile, NULL) <= 0)
         return false;
     char *flat = arena_alloc(c->a, profile.len + 1);
     batch_name_flatten(profile, flat);
     for (size_t i = 0; i < collections->count; i++) {
         struct str name = str_of(collections->names[i]);
-
         if (str_eq(name, profile) || str_eq(name, str_of(flat)))
             return true;
         if (profile.len == name.len + suffix.len && str_starts(str_of(flat), name) &&
@@ -54,21 +51,16 @@ static int read_holds(struct batch_call *c, const struct batch_kind *kind, struc
 {
     struct keeper_names queues;
     struct keeper_stat stat;
-
     if (!kind->queue)
         return 0;
-    int err = batch_node_children(c, &queues, &stat, "/locks/queue");
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_node_children(c, &queues, &stat, "/locks/queue"));
     ret->queues_version = stat.version;
     for (size_t i = 0; i < queues.count; i++)
         if (strcmp(queues.names[i], kind->queue) == 0)
             return 1;
     if (kind->id != BATCH_KIND_JOB)
         return 0;
-    err = batch_node_children(c, &ret->collections, &stat, "/locks/collections");
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_node_children(c, &ret->collections, &stat, "/locks/collections"));
     ret->collections_version = stat.version;
     ret->generation = (uint32_t)stat.cversion;
     LOCKED(&c->store->lock);
@@ -95,7 +87,6 @@ static struct batch_view *held_batches(struct batch_store *r)
 static bool is_lifted(void *arg, int64_t block)
 {
     struct batch_store *r = arg;
-
     if (block % 2 == 0)
         return !batch_view_has(held_batches(r), block / 2);
     pthread_mutex_lock(&r->lock);
@@ -109,12 +100,9 @@ static int lift_blocks(struct batch_call *c, struct batch_kind *jobs, int state,
                        const struct batch_holds *h)
 {
     struct list_view *held = held_batches(c->store)->list, *list = jobs->views[state].list;
-
     if (!list_view_counts(list).blocked)
         return 0;
-    int err = list_view_refresh(held, c->k, false);
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_fail(c, list_view_refresh(held, c->k, false)));
     uint32_t generation = list_view_counts(held).removed + h->generation;
     pthread_mutex_lock(&c->store->lock);
     bool seen = jobs->blocks_seen[state] == generation;
@@ -132,7 +120,6 @@ static int lift_blocks(struct batch_call *c, struct batch_kind *jobs, int state,
 static void block(struct batch_call *c, struct list_view *v, struct str entry, int64_t by)
 {
     struct batch_view *held = held_batches(c->store);
-
     if (by % 2 == 0 &&
         (list_view_refresh(held->list, c->k, false) || !batch_view_has(held, by / 2))) {
         list_view_park(v, entry, clock_boot_ms());
@@ -151,7 +138,6 @@ static int find_batch_hold(struct batch_call *c, struct batch_item *j)
     const struct batch_store *r = c->store;
     struct batch_item b;
     int err = batch_item_read(c, BATCH_KIND_BATCH, str_of(j->bid), &b);
-
     if (err)
         return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? HOLD_DAMAGE : err;
     if (b.status.state == r->batch.held)
@@ -167,7 +153,6 @@ static int find_hold(struct batch_call *c, struct batch_item *j, const struct ba
 {
     struct str configuration;
     int err = j->batch_version < 0 ? find_batch_hold(c, j) : HOLD_NONE;
-
     if (err != HOLD_NONE || !h->collections.count)
         return err;
     err = batch_node_get(c, &configuration, NULL, "/jobs/%s/configuration", j->id);
@@ -176,13 +161,36 @@ static int find_hold(struct batch_call *c, struct batch_item *j, const struct ba
     return is_held(c, configuration, &h->collections) ? HOLD_COLLECTION : HOLD_NONE;
 }
 
+/* If the connection broke, reads whether the lock is ours. Sets the token and the new version. */
+static int commit_lock(struct batch_call *c, struct batch_txn *t, struct batch_item *i)
+{
+    struct keeper_session session;
+    int err = batch_txn_commit(c, t, OP_STATUS);
+    if (err)
+        return err;
+    struct keeper_stat stat = *txn_stat(&t->txn, OP_LOCK);
+    if (!stat.czxid) { /* the outcome was unknown */
+        keeper_session(c->k, &session);
+        err = batch_node_exists(c, &stat, "%s/lock", i->path);
+        if (err)
+            return err == DROVER_NO_NODE ? DROVER_BAD_VERSION : err;
+        if (stat.ephemeral_owner != session.id)
+            return DROVER_EXISTS;
+    }
+    i->token = stat.czxid;
+    i->version++;
+    return 0;
+}
+
 /* Locks an item. entry: that of a job; h may be NULL. ret_failed: the operation that failed. */
 static int lock_item(struct batch_call *c, struct batch_item *i, const char *entry,
                      const struct batch_holds *h, int *ret_failed)
 {
     struct batch_txn t = BATCH_TXN(c);
-
-    txn_set(&t.txn, OP_STATUS, batch_item_status(c, i), i->version, "%s/status", i->path);
+    struct str status = i->status.json /* exactly as it was read */
+                            ? i->status.json->raw
+                            : batch_status_write(i->kind->machine, &i->status, c->a);
+    txn_set(&t.txn, OP_STATUS, status, i->version, "%s/status", i->path);
     txn_create(&t.txn, OP_LOCK, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", i->path);
     if (entry) {
         txn_check(&t.txn, OP_ENTRY, KEEPER_ANY_VERSION, "%s/%s",
@@ -194,7 +202,7 @@ static int lock_item(struct batch_call *c, struct batch_item *i, const char *ent
         txn_check(&t.txn, OP_HOLDS, h->queues_version, "/locks/queue");
     if (h && entry)
         txn_check(&t.txn, OP_HOLDS, h->collections_version, "/locks/collections");
-    int err = batch_lock_commit(c, &t, i);
+    int err = commit_lock(c, &t, i);
     *ret_failed = t.txn.failed;
     return err;
 }
@@ -202,7 +210,6 @@ static int lock_item(struct batch_call *c, struct batch_item *i, const char *ent
 int batch_item_lock(struct batch_call *c, struct batch_item *i)
 {
     int failed;
-
     return lock_item(c, i, NULL, NULL, &failed);
 }
 
@@ -212,10 +219,9 @@ static int take(struct batch_call *c, struct list_view *v, struct str entry,
 {
     bool job = i->kind->id == BATCH_KIND_JOB;
     int failed, err = lock_item(c, i, job ? entry.p : NULL, h, &failed);
-
     if (err && failed == OP_HOLDS) {
         list_view_release(v, entry, NULL);
-        return batch_is_conflict(err) ? HOLDS_CHANGED : batch_fail(c, err);
+        return batch_is_conflict(err) ? HOLDS_CHANGED : err;
     }
     if (err == DROVER_NO_NODE && failed == OP_ENTRY)
         list_view_remove(v, entry);
@@ -226,7 +232,7 @@ static int take(struct batch_call *c, struct list_view *v, struct str entry,
     else if (job)
         batch_job_cache_put(c, i);
     if (err)
-        return batch_is_conflict(err) ? 0 : batch_fail(c, err);
+        return batch_is_conflict(err) ? 0 : err;
     return 1;
 }
 
@@ -235,7 +241,6 @@ static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
                     const struct batch_holds *h, struct batch_item *j)
 {
     int err = find_hold(c, j, h);
-
     if (err == HOLD_NONE)
         return take(c, v, entry, h, j);
     if (err == HOLD_BATCH)
@@ -251,12 +256,11 @@ static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
 static int put_aside(struct batch_call *c, const struct batch_view *v, struct str entry)
 {
     int err = v->priority ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry.p) : DROVER_NO_NODE;
-
     if (err == DROVER_NO_NODE)
         list_view_remove(v->list, entry);
     else
         list_view_park(v->list, entry, clock_boot_ms());
-    return batch_optional(err) ? batch_fail(c, err) : 0;
+    return batch_optional(err);
 }
 
 /* Tries one entry: a job first as it is cached, then, if that is stale, as it is in the tree. */
@@ -268,7 +272,6 @@ static int try_entry(struct batch_call *c, struct batch_kind *kind, int state,
     bool job = kind->id == BATCH_KIND_JOB;
     int64_t number = found->order % BATCH_ID_COUNT;
     struct str entry = found->name, id = {entry.p + entry.len - BATCH_ID_LEN, BATCH_ID_LEN};
-
     if (job && batch_job_cache_get(c, number, 0, i) && i->status.state == state) {
         int got = take_job(c, v->list, entry, h, i);
         if (got || batch_job_cache_get(c, number, 0, i))
@@ -292,7 +295,6 @@ static int acquire_in(struct batch_call *c, struct batch_kind *kind, int state,
     struct str group = BATCH_VIEW_GROUP;
     struct list_item found;
     int err, got;
-
     while ((err = list_view_refresh(list, c->k, false)) == 0 &&
            list_view_take(list, c->a, &group, 1, clock_boot_ms(), &walk, &found)) {
         got = try_entry(c, kind, state, &found, h, ret_item);
@@ -302,14 +304,13 @@ static int acquire_in(struct batch_call *c, struct batch_kind *kind, int state,
     if (err == DROVER_TOO_BIG)
         return BATCH_FAIL(c, err, "the list of %s items is too long to be read from this keeper",
                           kind->machine->states[state].name);
-    return err ? batch_fail(c, err) : 0;
+    return batch_fail(c, err);
 }
 
 static int check_state(struct batch_call *c, const struct batch_kind *kind, int state)
 {
     const struct batch_store *r = c->store;
     const struct batch_machine *m = kind->machine;
-
     if (kind->id == BATCH_KIND_JOB && (batch_machine_is_final(m, state) || state == m->held))
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "%s jobs cannot be acquired",
                           m->states[state].name);
@@ -326,7 +327,6 @@ static int try_acquire(struct batch_call *c, struct batch_kind *kind, int state,
     const struct batch_machine *m = kind->machine;
     struct batch_holds h = {.generation = 0};
     int got = read_holds(c, kind, &h);
-
     if (got)
         return got < 0 ? got : 0;
     got = kind->id == BATCH_KIND_JOB ? lift_blocks(c, kind, state, &h)
@@ -346,7 +346,6 @@ int batch_item_acquire(struct batch_call *c, enum batch_kind_id id, int state,
 {
     struct batch_kind *kind = &c->store->kinds[id];
     int got = check_state(c, kind, state);
-
     if (got)
         return got;
     for (int i = 0; i < BATCH_TRIES; i++) {

@@ -1,14 +1,11 @@
 /* Creating and finding batches, and the moves that depend on their jobs. */
-#include "batch/batch.h"
-
-#include "batch/lock.h"
+#include "batch/item.h"
 
 /* The UUID of a submission, checked. p NULL: it has none. */
 static int read_uuid(struct batch_call *c, const struct json *submission, struct str *ret_uuid)
 {
     struct str uuid = {0};
     int err = json_get_text(submission, "batchID", &uuid, c->why);
-
     if (err > 0)
         err = batch_name_check("batchID", uuid, c->why);
     if (!err)
@@ -16,50 +13,17 @@ static int read_uuid(struct batch_call *c, const struct json *submission, struct
     return err;
 }
 
-struct batch_creation {
-    struct batch_item item;
-    struct str submission, uuid;
-};
-
-static int add_batch(struct batch_call *c, struct batch_txn *t, int64_t number, void *arg)
-{
-    struct batch_creation *new = arg;
-    struct batch_item *b = &new->item;
-
-    batch_item_init(b, b->kind, number);
-    if (new->uuid.p)
-        txn_create(&t->txn, OP_UNIQUE, str_of(b->id), 0, "/batch-uuids/%.*s", STR_ARGS(new->uuid));
-    batch_item_add_node(t, b, NULL, NO_BYTES);
-    batch_item_add_node(t, b, "submission", new->submission);
-    batch_item_add_node(t, b, "status", batch_status_write(b->kind->machine, &b->status, c->a));
-    batch_item_add_node(t, b, "states", NO_BYTES);
-    for (int i = 0; i < BATCH_LIST_COUNT; i++)
-        txn_create(&t->txn, OP_ANY, NO_BYTES, 0, "/batches/%s/states/%s", b->id, BATCH_LISTS[i]);
-    batch_txn_list_add(t, OP_ANY, &b->kind->views[b->status.state], number);
-    return 0;
-}
-
 int batch_create(struct batch_call *c, const struct json *submission,
                  char ret_bid[BATCH_ID_LEN + 1])
 {
-    struct batch_kind *k = &c->store->kinds[BATCH_KIND_BATCH];
-    struct batch_creation new = {
-        .item = {.kind = k, .status = {.state = k->machine->first, .modified = batch_now(c)}},
-        .submission = batch_json_text(c, submission, NO_BYTES)};
-    struct str uuid, bid = {0};
-    TRY(read_uuid(c, submission, &new.uuid));
-    uuid = new.uuid;
-    int err = batch_item_create(c, BATCH_KIND_BATCH, add_batch, &new, &new.item.number);
-    if (err == DROVER_EXISTS && uuid.p) {
-        batch_node_get(c, &bid, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid));
-        return BATCH_FAIL(c, err, "the batch '%.*s' exists already: %.*s", STR_ARGS(uuid),
-                          STR_ARGS(bid) ? bid.p : "");
-    }
-    if (err)
+    struct str uuid = {0}, bid = STR("");
+    TRY(read_uuid(c, submission, &uuid));
+    int err = batch_item_new(c, BATCH_KIND_BATCH, submission, uuid, ret_bid);
+    if (err != DROVER_EXISTS || !uuid.p)
         return err;
-    memcpy(ret_bid, new.item.id, sizeof new.item.id);
-    batch_publish(c, &new.item, BATCH_NO_STATE, k->machine->first);
-    return 0;
+    batch_node_get(c, &bid, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid));
+    return BATCH_FAIL(c, err, "the batch '%.*s' exists already: %.*s", STR_ARGS(uuid),
+                      STR_ARGS(bid));
 }
 
 int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN + 1])
@@ -71,24 +35,20 @@ int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN 
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "there is no batch with the UUID '%.*s'", STR_ARGS(uuid));
     if (err)
-        return batch_fail(c, err);
-    err = batch_item_name(c, BATCH_KIND_BATCH, bid, &b);
-    if (!err)
-        memcpy(ret_bid, b.id, sizeof b.id);
-    return err;
+        return err;
+    TRY(batch_item_name(c, BATCH_KIND_BATCH, bid, &b));
+    memcpy(ret_bid, b.id, sizeof b.id);
+    return 0;
 }
 
 int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *b)
 {
     const struct json *v = b->nodes[0].p ? json_parse(c->a, b->nodes[0], NULL) : NULL;
     struct str uuid = {0}, holder = {0};
-
     if (!v || read_uuid(c, v, &uuid) || !uuid.p)
         return 0;
-    int err = batch_node_get(c, &holder, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid));
-    if (err && err != DROVER_NO_NODE)
-        return batch_fail(c, err);
-    if (!err && str_eq(holder, str_of(b->id)))
+    TRY(batch_optional(batch_node_get(c, &holder, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid))));
+    if (holder.p && str_eq(holder, str_of(b->id)))
         txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batch-uuids/%.*s", STR_ARGS(uuid));
     return 0;
 }
@@ -96,11 +56,8 @@ int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const str
 int batch_report_number(struct batch_call *c, struct str id, int state, int64_t *ret_number)
 {
     struct keeper_stat stat;
-    int err = batch_node_exists(c, &stat, "%s/%.*s",
-                                c->store->kinds[BATCH_KIND_BATCH].views[state].dir, STR_ARGS(id));
-
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_node_exists(c, &stat, "%s/%.*s", c->store->kinds[BATCH_KIND_BATCH].views[state].dir,
+                          STR_ARGS(id)));
     *ret_number = stat.czxid;
     return 0;
 }
@@ -111,18 +68,15 @@ int batch_report_number(struct batch_call *c, struct str id, int state, int64_t 
 static int ended_state(struct batch_call *c, const struct batch_item *b, int *ret_state)
 {
     const struct batch_store *r = c->store;
-
-    *ret_state = BATCH_NO_STATE;
-    if (b->status.state == r->batch.processing)
-        *ret_state = r->batch.reporting;
-    else if (b->status.state == r->batch.failed)
-        *ret_state = r->batch.update_reporting;
-    if (b->status.state != r->batch.pending)
-        return 0;
-    int err = batch_node_exists(c, NULL, "/batches/%s/lock", b->id); /* its holder may add jobs */
-    if (err == DROVER_NO_NODE)
-        *ret_state = r->batch.reporting;
-    return batch_optional(err);
+    int state = b->status.state;
+    struct keeper_stat lock = {0};
+    if (state == r->batch.pending)
+        TRY(batch_node_stat(c, &lock, "%s/lock", b->path)); /* its holder may add jobs */
+    *ret_state = state == r->batch.failed ? r->batch.update_reporting
+                 : state == r->batch.processing || (state == r->batch.pending && !lock.czxid)
+                     ? r->batch.reporting
+                     : BATCH_NO_STATE;
+    return 0;
 }
 
 int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bid, int leaving,
@@ -132,20 +86,16 @@ int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bi
         arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[BATCH_LIST_PROCESSING]);
     struct keeper_stat stat;
     struct batch_item b;
-    int err = batch_node_exists(c, &stat, "%s", processing);
-
     *ret_state = BATCH_NO_STATE;
-    if (err)
-        return err;
+    TRY(batch_node_exists(c, &stat, "%s", processing));
     txn_set(&t->txn, OP_ANY, NO_BYTES, stat.version, "%s", processing);
     if (stat.child_count + coming != leaving || !leaving)
         return 0;
-    err = batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b);
-    if (!err)
-        err = ended_state(c, &b, ret_state);
-    if (err || *ret_state == BATCH_NO_STATE)
-        return err;
-    return batch_item_set_state(c, t, &b, *ret_state, (struct str){0});
+    TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b));
+    TRY(ended_state(c, &b, ret_state));
+    return *ret_state == BATCH_NO_STATE
+               ? 0
+               : batch_item_set_state(c, t, &b, *ret_state, (struct str){0});
 }
 
 /* Moving. */
@@ -158,7 +108,6 @@ static bool is_reporting(const struct batch_store *r, int state)
 struct str batch_json_ids(struct batch_call *c, const struct keeper_names *ids)
 {
     struct buf b = {0};
-
     json_open(&b, '[');
     for (size_t i = 0; i < ids->count; i++)
         json_put_text(&b, str_of(ids->names[i]));
@@ -169,26 +118,21 @@ struct str batch_json_ids(struct batch_call *c, const struct keeper_names *ids)
 /* Adds status-report to the transaction. It is written by the first report that has failed jobs. */
 static int add_report(struct batch_call *c, struct batch_txn *t, const char *bid, struct str failed)
 {
-    struct keeper_names names = {0};
-    int err = failed.p ? 0
-                       : batch_node_children(c, &names, NULL, "/batches/%s/states/%s", bid,
-                                             BATCH_LISTS[BATCH_LIST_FAILED]);
-    struct str text;
-
-    if (err)
-        return batch_fail(c, err);
-    err = batch_node_exists(c, NULL, "/batches/%s/status-report", bid);
-    if (err && err != DROVER_NO_NODE)
-        return batch_fail(c, err);
-    if (!failed.p)
+    struct keeper_names names;
+    struct keeper_stat stat;
+    if (!failed.p) {
+        TRY(batch_node_children(c, &names, NULL, "/batches/%s/states/%s", bid,
+                                BATCH_LISTS[BATCH_LIST_FAILED]));
         failed = batch_json_ids(c, &names);
-    if (err && str_eq(failed, STR("[]")))
+    }
+    TRY(batch_node_stat(c, &stat, "/batches/%s/status-report", bid));
+    if (!stat.czxid && str_eq(failed, STR("[]")))
         return 0;
-    text = str_of(arena_printf(c->a, "{\"failed_jobs\":%.*s}", STR_ARGS(failed)));
-    if (err)
-        txn_create(&t->txn, OP_ANY, text, 0, "/batches/%s/status-report", bid);
-    else
+    struct str text = str_of(arena_printf(c->a, "{\"failed_jobs\":%.*s}", STR_ARGS(failed)));
+    if (stat.czxid)
         txn_set(&t->txn, OP_ANY, text, KEEPER_ANY_VERSION, "/batches/%s/status-report", bid);
+    else
+        txn_create(&t->txn, OP_ANY, text, 0, "/batches/%s/status-report", bid);
     return 0;
 }
 
@@ -227,19 +171,16 @@ static int add_state(struct batch_call *c, struct batch_txn *t, struct batch_tra
 {
     txn_check(&t->txn, OP_ANY, tr->processing.version, "/batches/%s/states/%s", tr->item.id,
               BATCH_LISTS[BATCH_LIST_PROCESSING]);
-    int err = batch_item_set_state(c, t, &tr->item, tr->to, tr->move->message);
-    return err ? batch_fail(c, err) : 0;
+    return batch_item_set_state(c, t, &tr->item, tr->to, tr->move->message);
 }
 
 int batch_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
-    int err = decide(c, tr);
-
-    if (!err)
-        err = add_state(c, t, tr);
-    if (!err && is_reporting(c->store, tr->item.status.state))
-        err = add_report(c, t, tr->item.id, tr->move->failed);
-    return err;
+    TRY(decide(c, tr));
+    TRY(add_state(c, t, tr));
+    return is_reporting(c->store, tr->item.status.state)
+               ? add_report(c, t, tr->item.id, tr->move->failed)
+               : 0;
 }
 
 int batch_settle(struct batch_call *c, const char *bid)
@@ -248,25 +189,24 @@ int batch_settle(struct batch_call *c, const char *bid)
     struct batch_move m = {.state = STR("Processing")};
     struct batch_transition tr = {.move = &m, .to = r->batch.processing};
     struct batch_txn t = BATCH_TXN(c);
-    int err = batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &tr.item);
-    int state = err ? BATCH_NO_STATE : tr.item.status.state;
-    if (!err &&
-        batch_node_exists(c, &tr.processing, "/batches/%s/states/%s", bid,
+    TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &tr.item));
+    int state = tr.item.status.state;
+    if (state != r->batch.processing && state != r->batch.pending)
+        return 0;
+    if (batch_node_exists(c, &tr.processing, "/batches/%s/states/%s", bid,
                           BATCH_LISTS[BATCH_LIST_PROCESSING]) == 0 &&
         tr.processing.child_count)
         return 0;
-    if (err || (state != r->batch.processing && state != r->batch.pending))
-        return err;
-    err = decide(c, &tr);
+    int err = decide(c, &tr);
     if (err || tr.to == r->batch.processing)
         return err;
     if (state == r->batch.pending) /* the holder of its lock may add jobs */
         batch_lock_guard(c, &t, tr.item.path, 0, false);
     err = add_state(c, &t, &tr);
     if (!err)
-        err = batch_txn_commit(&t, c->k, OP_STATUS);
+        err = batch_txn_commit(c, &t, OP_STATUS);
     if (err)
-        return batch_is_conflict(err) ? 0 : batch_fail(c, err);
+        return batch_is_conflict(err) ? 0 : err;
     batch_publish(c, &tr.item, state, tr.to);
     return 1;
 }

@@ -1,14 +1,16 @@
-/* One thread scans for reports that are due, every second and when it is woken. */
+/* One thread scans for reports that are due: when it is woken, and while the hook has some. */
 #include "batch/callback.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "batch/batch.h"
-#include "batch/lock.h"
+#include "batch/item.h"
+#include "http/curl.h"
 
 /* A report that was published, and when its hook may run next. */
 struct batch_callback {
@@ -25,16 +27,112 @@ struct batch_due {
 };
 
 struct batch_callbacks {
-    struct batch_callback_options o;
+    struct batch_thread_options o;
     struct periodic *thread;
     struct batch_due due[2];
     int64_t swept_ms;
 };
 
-static bool is_stopping(void *arg)
+static bool is_stopping(struct batch_callbacks *n)
 {
-    return periodic_is_stopping(((struct batch_callbacks *)arg)->thread);
+    return periodic_is_stopping(n->thread);
 }
+
+/* The hook of a report: a command that reads it on standard input, or a URL to post it to. */
+
+struct batch_hook {
+    struct batch_callbacks *callbacks;
+    int64_t until_ms;
+};
+
+static bool go_on(void *arg)
+{
+    struct batch_hook *r = arg;
+    return !is_stopping(r->callbacks) && clock_boot_ms() < r->until_ms;
+}
+
+static int run_command(const char *command, const struct batch_report *n, struct batch_hook *r,
+                       struct err_info *ret_error)
+{
+    char *argv[] = {"/bin/sh", "-c", (char *)command, NULL};
+    char batch[64], key[96], state[96];
+    const char *variables[] = {batch, key, state, NULL};
+    struct child_options o = {.argv = argv,
+                              .input = str_of(n->json),
+                              .variables = variables,
+                              .tick_ms = 200,
+                              .tick = go_on,
+                              .arg = r,
+                              .grace_ms = 2000};
+    int status;
+    snprintf(batch, sizeof batch, "DROVER_BATCH=%s", n->batch);
+    snprintf(key, sizeof key, "DROVER_REPORT=%s-%lld", n->batch, (long long)n->number);
+    snprintf(state, sizeof state, "DROVER_STATE=%s", n->state);
+    TRY(child_run(&o, &status, ret_error));
+    return status == 0 ? 0
+                       : err_set(ret_error, DROVER_IO, "the command ended with status %d", status);
+}
+
+static size_t drop(char *data, size_t size, size_t count, void *arg)
+{
+    (void)data;
+    (void)arg;
+    return size * count;
+}
+
+static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+    (void)a, (void)b, (void)c, (void)d;
+    return go_on(arg) ? 0 : 1;
+}
+
+static int post(const char *url, const struct batch_report *n, struct batch_hook *r,
+                struct err_info *ret_error)
+{
+    const struct curl *c = curl_load(ret_error);
+    CURL *curl = c ? c->curl_easy_init() : NULL;
+    struct curl_slist *headers = NULL;
+    char key[96];
+    long status = 0;
+
+    if (!c)
+        return DROVER_IO;
+    if (!curl)
+        err_fatal("out of memory (libcurl)");
+    snprintf(key, sizeof key, "Idempotency-Key: %s-%lld", n->batch, (long long)n->number);
+    headers = c->curl_slist_append(headers, "Content-Type: application/json");
+    headers = c->curl_slist_append(headers, key);
+    c->curl_easy_setopt(curl, CURLOPT_URL, url);
+    c->curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    c->curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    c->curl_easy_setopt(curl, CURLOPT_POSTFIELDS, n->json);
+    c->curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
+    c->curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    c->curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    c->curl_easy_setopt(curl, CURLOPT_XFERINFODATA, r);
+    c->curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)BATCH_HOOK_TIMEOUT_MS);
+    CURLcode code = c->curl_easy_perform(curl);
+    c->curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    c->curl_slist_free_all(headers);
+    c->curl_easy_cleanup(curl);
+    if (code != CURLE_OK)
+        return err_set(ret_error, DROVER_IO, "%s", c->curl_easy_strerror(code));
+    if (status < 200 || status > 299)
+        return err_set(ret_error, DROVER_IO, "the web hook answered %ld", status);
+    return 0;
+}
+
+static int run_hook(struct batch_callbacks *n, const struct batch_report *report,
+                    struct err_info *ret_error)
+{
+    struct batch_hook r = {n, clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS};
+    const char *hook = n->o.hook;
+    if (!strncasecmp(hook, "http://", 7) || !strncasecmp(hook, "https://", 8))
+        return post(hook, report, &r, ret_error);
+    return run_command(hook, report, &r, ret_error);
+}
+
+/* Reports. */
 
 static int make_report(struct batch_call *c, const char *bid, int state, struct batch_report *ret)
 {
@@ -53,9 +151,8 @@ static int make_report(struct batch_call *c, const char *bid, int state, struct 
     json_member_raw(&b, "failed_jobs", ret->failed);
     json_member_int(&b, "completed", batch.counts[BATCH_LIST_COMPLETED]);
     json_member_int(&b, "deleted", batch.counts[BATCH_LIST_DELETED]);
-    if (batch.nodes[0].p && json_parse(c->a, batch.nodes[0], NULL)) {
+    if (batch.nodes[0].p && json_parse(c->a, batch.nodes[0], NULL))
         json_member_raw(&b, "submission", batch.nodes[0]);
-    }
     json_close(&b, '}');
     ret->json = batch_text(c->a, &b).p;
     return 0;
@@ -65,28 +162,23 @@ static void hook_failed(struct batch_callbacks *n, struct batch_callback *t, con
                         const char *why)
 {
     char line[700];
-
     snprintf(line, sizeof line, "the report of batch %s failed: %s", bid, why);
     n->o.warn(n->o.arg, line);
-    t->retry_ms = clock_boot_ms() + (1000 << (t->failures < 6 ? t->failures : 6));
-    if (t->retry_ms > clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS)
-        t->retry_ms = clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS;
-    t->failures++;
+    int wait_ms = 1000 << (t->failures < 6 ? t->failures++ : 6);
+    t->retry_ms =
+        clock_boot_ms() + (wait_ms < BATCH_HOOK_TIMEOUT_MS ? wait_ms : BATCH_HOOK_TIMEOUT_MS);
 }
 
 /* Locks this one batch: each report has its own time of retry. */
 static int take(struct batch_call *c, const char *bid, int state, int64_t *ret_token)
 {
     struct batch_item b;
-    int err = batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b);
-
-    if (!err && b.status.state != state)
-        err = DROVER_BAD_VERSION;
-    if (!err)
-        err = batch_item_lock(c, &b);
-    if (!err)
-        *ret_token = b.token;
-    return err;
+    TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b));
+    if (b.status.state != state)
+        return DROVER_BAD_VERSION;
+    TRY(batch_item_lock(c, &b));
+    *ret_token = b.token;
+    return 0;
 }
 
 static void report(struct batch_callbacks *n, struct batch_call *c, struct batch_callback *t,
@@ -95,19 +187,14 @@ static void report(struct batch_callbacks *n, struct batch_call *c, struct batch
     struct batch_move m = {.state = STR("next")};
     struct batch_report r;
     struct err_info why = {"cannot read the batch"};
-    int err = take(c, bid, state, &m.token), became;
-
-    if (err)
+    int became;
+    if (take(c, bid, state, &m.token))
         return; /* another server locked it, or has reported it */
-    err = make_report(c, bid, state, &r);
-    if (!err)
-        err = batch_hook_run(n->o.hook, &r, is_stopping, n, &why);
-    if (!err) {
+    if (make_report(c, bid, state, &r) == 0 && run_hook(n, &r, &why) == 0) {
         m.failed = r.failed;
-        err = batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, &became);
-        if (!err)
+        if (batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, &became) == 0)
             return;
-        snprintf(why.text, sizeof why.text, "%s", c->why->text);
+        why = *c->why;
     }
     batch_item_unlock(c, BATCH_KIND_BATCH, str_of(bid), m.token);
     if (!is_stopping(n))
@@ -120,7 +207,6 @@ static bool look_at(struct batch_callbacks *n, struct batch_call *c, struct batc
 {
     struct batch_report r;
     int64_t number;
-
     if (batch_report_number(c, str_of(bid), state, &number))
         return false;
     if (t->report != number) {
@@ -136,9 +222,10 @@ static bool look_at(struct batch_callbacks *n, struct batch_call *c, struct batc
 
 /*
  * Without a hook, a list that has not changed is not read again: thousands of reports may wait
- * there for external reporters.
+ * there for external reporters. Returns whether to look again soon: the keeper failed, or the hook
+ * has not reported all of them, because it failed or a reporter that has the lock may have died.
  */
-static void look_in(struct batch_callbacks *n, struct batch_call *c, struct batch_due *due,
+static bool look_in(struct batch_callbacks *n, struct batch_call *c, struct batch_due *due,
                     int state)
 {
     const char *dir = c->store->kinds[BATCH_KIND_BATCH].views[state].dir;
@@ -147,9 +234,12 @@ static void look_in(struct batch_callbacks *n, struct batch_call *c, struct batc
     struct keeper_stat stat;
     size_t old = 0;
 
-    if (batch_node_exists(c, &stat, "%s", dir) || (!n->o.hook && stat.cversion == due->cversion) ||
-        batch_node_children(c, &names, &stat, "%s", dir))
-        return;
+    if (batch_node_exists(c, &stat, "%s", dir))
+        return true;
+    if (!n->o.hook && stat.cversion == due->cversion)
+        return false;
+    if (batch_node_children(c, &names, &stat, "%s", dir))
+        return true;
     next.list = mem_zalloc((names.count + 1) * sizeof *next.list);
     next.cversion = stat.cversion;
     for (size_t i = 0; i < names.count && !is_stopping(n); i++) {
@@ -165,12 +255,12 @@ static void look_in(struct batch_callbacks *n, struct batch_call *c, struct batc
     }
     free(due->list);
     *due = next;
+    return n->o.hook && names.count;
 }
 
 static void settle_all(struct batch_callbacks *n, struct batch_call *c, int state)
 {
     struct keeper_names names;
-
     if (batch_node_children(c, &names, NULL, "%s",
                             c->store->kinds[BATCH_KIND_BATCH].views[state].dir))
         return;
@@ -195,29 +285,25 @@ static void scan(struct periodic *thread, void *arg)
     struct arena a = {0};
     struct err_info why;
     struct batch_call c = {n->o.store, n->o.borrow(n->o.arg), &a, &why};
-
-    (void)thread;
+    bool again = true;
     if (c.k && n->o.ready(n->o.arg, &c) == 0) {
         if (!n->swept_ms || clock_boot_ms() - n->swept_ms >= BATCH_SWEEP_MS)
             sweep(n, &c);
-        else
-            batch_index_refresh(&c, BATCH_KIND_BATCH);
-        look_in(n, &c, &n->due[0], c.store->batch.reporting);
-        look_in(n, &c, &n->due[1], c.store->batch.update_reporting);
+        again = look_in(n, &c, &n->due[0], c.store->batch.reporting);
+        again |= look_in(n, &c, &n->due[1], c.store->batch.update_reporting);
     }
     if (c.k)
         n->o.give_back(n->o.arg, c.k);
     arena_release(&a);
-    n->o.scanned(n->o.arg);
+    periodic_next(thread, again ? BATCH_RETRY_MS : BATCH_SWEEP_MS);
 }
 
-struct batch_callbacks *batch_callbacks_open(const struct batch_callback_options *o)
+struct batch_callbacks *batch_callbacks_open(const struct batch_thread_options *o)
 {
     struct batch_callbacks *n = mem_zalloc(sizeof *n);
-
     n->o = *o;
     n->due[0].cversion = n->due[1].cversion = -1;
-    n->thread = periodic_start("batch-callback", BATCH_SCAN_MS, scan, n);
+    n->thread = periodic_start("batch-callback", BATCH_RETRY_MS, scan, n);
     periodic_wake(n->thread);
     return n;
 }

@@ -1,8 +1,47 @@
 /* Batches, jobs and access items over HTTP. */
-#include "batch/batch.h"
-#include "batch/job.h"
+#include "batch/item.h"
 #include "batch/server.h"
-#include "server/sessions_http.h"
+#include "server/sessions.h"
+
+/* Data of a node that is not JSON is written as a string. */
+static void put_node(struct buf *b, struct batch_call *c, const char *name, struct str data)
+{
+    const struct json *v = data.p ? json_parse(c->a, data, NULL) : NULL;
+    json_key(b, name);
+    if (v)
+        json_put(b, v);
+    else if (data.p)
+        json_put_text(b, data);
+    else
+        json_put_null(b);
+}
+
+static void put_item_json(struct buf *b, struct batch_call *c, const struct batch_item *i)
+{
+    enum batch_kind_id kind = i->kind->id;
+
+    json_open(b, '{');
+    json_member_text(b, "id", str_of(i->id));
+    json_member_text(b, "state", str_of(i->kind->machine->states[i->status.state].name));
+    json_key(b, "status");
+    json_put(b, i->status.json);
+    if (kind == BATCH_KIND_JOB) {
+        json_member_text(b, "batch", str_of(i->bid));
+        json_member_int(b, "priority", i->priority);
+    } else if (kind != BATCH_KIND_BATCH) {
+        json_member_text(b, "queue", kind == BATCH_KIND_SMALL ? STR("small") : STR("large"));
+    }
+    json_member_bool(b, "locked", i->token != 0);
+    for (int n = 0; i->kind->nodes[n]; n++)
+        put_node(b, c, i->kind->nodes[n], i->nodes[n]);
+    if (kind == BATCH_KIND_BATCH) {
+        json_member_open(b, "states", '{');
+        for (int l = 0; l < BATCH_LIST_COUNT; l++)
+            json_member_int(b, BATCH_LISTS[l], i->counts[l]);
+        json_close(b, '}');
+    }
+    json_close(b, '}');
+}
 
 /* {"KEY": item}, and the token if it is not 0. */
 static int put_item(struct batch_request *d, struct str id, int64_t token)
@@ -11,32 +50,28 @@ static int put_item(struct batch_request *d, struct str id, int64_t token)
     TRY(batch_item_get(&d->call, d->kind, id, &item));
     json_open(&d->out, '{');
     json_key(&d->out, item.kind->key);
-    batch_format_item(&d->out, &d->call, &item);
-    if (token) {
+    put_item_json(&d->out, &d->call, &item);
+    if (token)
         json_member_int(&d->out, "token", token);
-    }
     json_close(&d->out, '}');
     return 0;
 }
 
 /* {"KEY": "ID"} */
-static int put_id(struct batch_request *d, int err, const char *id)
+static int put_id(struct batch_request *d, enum batch_kind_id kind, const char *id)
 {
-    if (!err)
-        buf_printf(&d->out, "{\"%s\":\"%s\"}", d->call.store->kinds[d->kind].key, id);
-    return err;
+    buf_printf(&d->out, "{\"%s\":\"%s\"}", d->call.store->kinds[kind].key, id);
+    return 0;
 }
 
 /* GET /v1/batches?uuid= is a list of one. */
 static int find_batch(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
 {
-    struct batch_item *batch = arena_alloc(d->call.a, sizeof *batch);
     char bid[BATCH_ID_LEN + 1];
-    int err = batch_find(&d->call, d->in->uuid, bid);
-
-    *ret_list = batch;
+    TRY(batch_find(&d->call, d->in->uuid, bid));
+    *ret_list = arena_alloc(d->call.a, sizeof **ret_list);
     *ret_count = 1;
-    return err ? err : batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), batch);
+    return batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), *ret_list);
 }
 
 static int list(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
@@ -69,12 +104,11 @@ BATCH_HANDLER(list_items)
 {
     struct batch_item *items;
     size_t count;
-    int err = list(d, &items, &count);
-
+    TRY(list(d, &items, &count));
     batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
-    for (size_t i = 0; !err && i < count; i++)
-        batch_format_item(&d->out, &d->call, &items[i]);
-    return batch_request_close_list(d, err);
+    for (size_t i = 0; i < count; i++)
+        put_item_json(&d->out, &d->call, &items[i]);
+    return batch_request_close_list(d);
 }
 
 BATCH_HANDLER(get_item)
@@ -98,10 +132,8 @@ static int move(struct batch_request *d, struct str state)
                            .token = in->token,
                            .keep = in->keep,
                            .priority = in->priority};
-    int to, err = batch_item_move(&d->call, d->kind, in->id, &m, &to);
-
-    if (err)
-        return err;
+    int to;
+    TRY(batch_item_move(&d->call, d->kind, in->id, &m, &to));
     json_open(&d->out, '{');
     json_member_text(&d->out, kind->key, in->id);
     json_member_text(&d->out, "state", str_of(kind->machine->states[to].name));
@@ -121,13 +153,12 @@ BATCH_HANDLER(hold_batch)
 
 BATCH_HANDLER(release_batch)
 {
-    struct batch_item batch;
-    int err = batch_item_read(&d->call, BATCH_KIND_BATCH, d->in->id, &batch);
-
-    if (!err && batch.status.state != d->call.store->batch.held)
-        err = err_set(&d->why, DROVER_NOT_ALLOWED, "batch %s is %s, not Held", batch.id,
-                      batch.kind->machine->states[batch.status.state].name);
-    return err ? err : move(d, STR("Pending"));
+    struct batch_item b;
+    TRY(batch_item_read(&d->call, BATCH_KIND_BATCH, d->in->id, &b));
+    if (b.status.state != d->call.store->batch.held)
+        return err_set(&d->why, DROVER_NOT_ALLOWED, "batch %s is %s, not Held", b.id,
+                       b.kind->machine->states[b.status.state].name);
+    return move(d, STR("Pending"));
 }
 
 /* Acquiring. */
@@ -137,7 +168,6 @@ static int acquired_state(struct batch_request *d)
 {
     const struct batch_machine *m = d->call.store->kinds[d->kind].machine;
     struct str name = d->in->state;
-
     if (d->kind == BATCH_KIND_JOB)
         return batch_machine_named(m, name, &d->why);
     if (str_eq(name, STR("update-reporting")))
@@ -148,15 +178,17 @@ static int acquired_state(struct batch_request *d)
                                 "a batch is acquired for pending, reporting or updatereporting");
 }
 
-/* The keys of the lists that an acquire looks in. */
-static size_t list_keys(const struct batch_request *d, int state, uint64_t *ret_keys)
+/* The lists that an acquire looks in, and their keys. */
+static size_t find_lists(const struct batch_request *d, int state, struct batch_view **ret_lists,
+                         uint64_t *ret_keys)
 {
-    const struct batch_kind *kind = &d->call.store->kinds[d->kind];
+    struct batch_kind *kind = &d->call.store->kinds[d->kind];
     size_t count = 0;
-
     for (int i = 0; i < kind->machine->count; i++)
-        if (state == BATCH_NO_STATE ? batch_item_is_acquired(kind, i) : state == i)
+        if (state == BATCH_NO_STATE ? batch_item_is_acquired(kind, i) : state == i) {
+            ret_lists[count] = &kind->views[i];
             ret_keys[count++] = batch_list_key(&kind->views[i]);
+        }
     return count;
 }
 
@@ -164,6 +196,7 @@ void acquire_item(struct http_request *r)
 {
     struct batch_server *h = r->arg;
     const struct batch_in *in = r->in;
+    struct batch_view *lists[BATCH_STATES_MAX];
     uint64_t keys[BATCH_STATES_MAX];
     struct batch_item item;
     struct batch_request d;
@@ -175,9 +208,12 @@ void acquire_item(struct http_request *r)
         batch_request_close(&d, state);
         return;
     }
-    struct http_watch watch =
-        session_watch(h->context, r, in->session, keys, list_keys(&d, state, keys));
+    size_t count = find_lists(&d, state, lists, keys);
+    struct http_watch watch = session_watch(h->context, r, in->session, keys, count);
     int got = batch_item_acquire(&d.call, d.kind, state, &item);
+    for (size_t i = 0; i < count; i++) /* if this one waits, or others do */
+        if ((!got && in->wait_ms > 0) || http_topic_parked(&h->context->topic, keys[i]))
+            batch_watcher_want(h->watcher, lists[i]);
     if (got) {
         batch_request_close(&d, got < 0 ? got : put_item(&d, str_of(item.id), item.token));
         return;
@@ -196,18 +232,18 @@ void acquire_item(struct http_request *r)
 BATCH_HANDLER(post_batches)
 {
     char bid[BATCH_ID_LEN + 1];
-
-    return put_id(d, batch_create(&d->call, d->in->submission, bid), bid);
+    TRY(batch_create(&d->call, d->in->submission, bid));
+    return put_id(d, d->kind, bid);
 }
 
 BATCH_HANDLER(post_access)
 {
     const struct json *body = d->in->body, *data = json_get(body, "token");
     char id[BATCH_ID_LEN + 1];
-
     if (!data || data->kind != JSON_OBJECT)
         data = body; /* the fields of the specification, of which "token" is one */
-    return put_id(d, batch_access_create(&d->call, d->kind, data, id), id);
+    TRY(batch_item_new(&d->call, d->kind, data, (struct str){0}, id));
+    return put_id(d, d->kind, id);
 }
 
 BATCH_HANDLER(post_batch_jobs)
@@ -217,21 +253,18 @@ BATCH_HANDLER(post_batch_jobs)
     size_t count = list ? list->count : 1, n = 0;
     struct batch_job_spec *specs = arena_alloc(d->call.a, (count + 1) * sizeof *specs);
     char(*jids)[BATCH_ID_LEN + 1] = arena_alloc(d->call.a, (count + 1) * sizeof *jids);
-    int err = 0;
 
     if (list && (list->kind != JSON_LIST || list->count == 0))
         return err_set(&d->why, DROVER_BAD_ARGUMENT, "'jobs' must be a list that is not empty");
-    for (const struct json *v = list ? list->first : body; n < count && !err; v = v->next)
-        err = batch_job_read_spec(&d->call, v, &specs[n++]);
-    if (!err)
-        err = batch_job_create(&d->call, d->in->id, specs, count, NULL, jids);
-    d->kind = BATCH_KIND_JOB;
-    if (err || !list)
-        return put_id(d, err, jids[0]);
+    for (const struct json *v = list ? list->first : body; n < count; v = v->next)
+        TRY(batch_job_read_spec(&d->call, v, &specs[n++]));
+    TRY(batch_job_create(&d->call, d->in->id, specs, count, NULL, jids));
+    if (!list)
+        return put_id(d, BATCH_KIND_JOB, jids[0]);
     batch_request_open_list(d, "jobs");
     for (size_t i = 0; i < count; i++)
         json_put_text(&d->out, str_of(jids[i]));
-    return batch_request_close_list(d, 0);
+    return batch_request_close_list(d);
 }
 
 /* Jobs. */
@@ -241,7 +274,6 @@ static struct str last_part(const struct http_request *r)
 {
     struct str path = r->head.path;
     size_t at = path.len;
-
     while (path.p[at - 1] != '/')
         at--;
     return (struct str){path.p + at, path.len - at};
@@ -251,7 +283,6 @@ static struct str last_part(const struct http_request *r)
 static const struct json *field_value(const struct json *body, const char *name, const char *field)
 {
     const struct json *v = json_get(body, name);
-
     if (!v)
         v = json_get(body, field);
     if (!v)
@@ -267,7 +298,6 @@ static int set_field(struct batch_request *d)
     const struct json *v = field_value(in->body, name, field);
     bool priority = strcmp(field, "priority") == 0,
          number = priority || strcmp(field, "space_needed") == 0;
-
     if (v->kind != (number ? JSON_INT : JSON_OBJECT))
         return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' must be %s", field,
                        number ? "a whole number" : "an object");
@@ -287,7 +317,6 @@ void put_job_field(struct http_request *r)
     struct batch_request d;
     struct err_info why;
     int err = 0;
-
     if (in->body->kind == JSON_OBJECT &&
         (err = json_get_int(in->body, member, &in->token, &why)) >= 0)
         err = json_get_text(in->body, member = "session", &in->session, &why);
@@ -306,16 +335,13 @@ BATCH_HANDLER(post_job_verb)
               : str_eq(verb, STR("release"))
                   ? batch_job_release(&d->call, id)
                   : batch_job_requeue(&d->call, id, d->in->state, d->in->message);
-
     return err ? err : put_item(d, id, 0);
 }
 
 BATCH_HANDLER(release_jobs)
 {
     int64_t count;
-    int err = batch_job_release_profile(&d->call, d->in->profile, &count);
-
-    if (!err)
-        buf_printf(&d->out, "{\"released\":%lld}", (long long)count);
-    return err;
+    TRY(batch_job_release_profile(&d->call, d->in->profile, &count));
+    buf_printf(&d->out, "{\"released\":%lld}", (long long)count);
+    return 0;
 }

@@ -5,7 +5,6 @@
 static int find_kind(struct batch_request *d)
 {
     struct str name = d->in->kind;
-
     for (int i = 0; i < BATCH_LOCK_KINDS; i++)
         if (str_eq(name, str_of(BATCH_LOCK_DIRS[i])))
             return i;
@@ -15,37 +14,45 @@ static int find_kind(struct batch_request *d)
                    (int)(name.len < 100 ? name.len : 100), name.p);
 }
 
-static int put_kind(struct batch_request *d, enum batch_lock_kind kind)
+static void put_lock_json(struct buf *b, const struct batch_lock *lock)
 {
-    struct batch_lock *locks;
-    size_t count;
-    int err = batch_lock_list(&d->call, kind, &locks, &count);
-
-    for (size_t i = 0; !err && i < count; i++)
-        batch_format_lock(&d->out, &locks[i]);
-    return err;
+    json_open(b, '{');
+    json_member_text(b, "kind", str_of(BATCH_LOCK_DIRS[lock->kind]));
+    json_member_text(b, "name", lock->name);
+    json_member_text(b, "node", lock->node);
+    json_member_text(b, "who", lock->who);
+    json_member_text(b, "when", lock->when);
+    json_member_int(b, "age", lock->age_ms);
+    json_member_bool(b, "ephemeral", lock->ephemeral);
+    json_member_int(b, "token", lock->token);
+    json_close(b, '}');
 }
 
 /* Of one kind, or of all. */
 BATCH_HANDLER(get_locks)
 {
-    int first = 0, last = BATCH_LOCK_KINDS - 1, err = 0;
+    int first = d->in->kind.p ? find_kind(d) : 0,
+        last = d->in->kind.p ? first : BATCH_LOCK_KINDS - 1;
 
-    if (d->in->kind.p && (err = first = last = find_kind(d)) < 0)
-        return err;
+    if (first < 0)
+        return first;
     batch_request_open_list(d, "locks");
-    for (int i = first, failed = 0; i <= last && !failed; i++)
-        err = failed = put_kind(d, (enum batch_lock_kind)i);
-    return batch_request_close_list(d, err);
+    for (int kind = first; kind <= last; kind++) {
+        struct batch_lock *locks;
+        size_t count;
+
+        TRY(batch_lock_list(&d->call, (enum batch_lock_kind)kind, &locks, &count));
+        for (size_t i = 0; i < count; i++)
+            put_lock_json(&d->out, &locks[i]);
+    }
+    return batch_request_close_list(d);
 }
 
-static int put_one(struct batch_request *d, int err, const struct batch_lock *lock)
+static int put_one(struct batch_request *d, const struct batch_lock *lock)
 {
-    if (err)
-        return err;
     json_open(&d->out, '{');
     json_key(&d->out, "lock");
-    batch_format_lock(&d->out, lock);
+    put_lock_json(&d->out, lock);
     json_member_int(&d->out, "token", lock->token);
     json_close(&d->out, '}');
     return 0;
@@ -54,36 +61,33 @@ static int put_one(struct batch_request *d, int err, const struct batch_lock *lo
 BATCH_HANDLER(get_lock)
 {
     struct batch_lock lock;
-    int err = find_kind(d);
-
-    if (err >= 0)
-        err = batch_lock_get(&d->call, (enum batch_lock_kind)err, d->in->name, &lock);
-    return put_one(d, err, &lock);
+    int kind = find_kind(d);
+    if (kind < 0)
+        return kind;
+    TRY(batch_lock_get(&d->call, (enum batch_lock_kind)kind, d->in->name, &lock));
+    return put_one(d, &lock);
 }
 
 BATCH_HANDLER(put_lock)
 {
     struct batch_lock lock;
     int kind = find_kind(d);
-
     if (kind < 0)
         return kind;
     if (batch_lock_is_ephemeral((enum batch_lock_kind)kind) && !d->in->session.p)
         return err_set(&d->why, DROVER_BAD_ARGUMENT,
                        "'session' is missing: open one with POST /v1/sessions");
-    return put_one(
-        d, batch_lock_take(&d->call, (enum batch_lock_kind)kind, d->in->name, d->in->who, &lock),
-        &lock);
+    TRY(batch_lock_take(&d->call, (enum batch_lock_kind)kind, d->in->name, d->in->who, &lock));
+    return put_one(d, &lock);
 }
 
 /* Also for the locks of jobs and batches. */
-static int release(struct batch_request *d)
+BATCH_HANDLER(delete_lock)
 {
     const struct batch_in *in = d->in;
     bool jobs = str_eq(in->kind, STR("jobs")) || str_eq(in->kind, STR("job")),
          batches = str_eq(in->kind, STR("batches")) || str_eq(in->kind, STR("batch"));
     int kind = jobs || batches ? 0 : find_kind(d);
-
     if (kind < 0)
         return kind;
     if (!in->token && !in->force &&
@@ -94,14 +98,4 @@ static int release(struct batch_request *d)
         return batch_lock_release(&d->call, (enum batch_lock_kind)kind, in->name, in->token);
     return batch_item_unlock(&d->call, jobs ? BATCH_KIND_JOB : BATCH_KIND_BATCH, in->name,
                              in->token);
-}
-
-/* A lock of a queue or a collection may have kept waiting acquires from items. */
-BATCH_HANDLER(delete_lock)
-{
-    int err = release(d);
-
-    for (int kind = BATCH_KIND_JOB; !err && kind < BATCH_KINDS; kind++)
-        batch_server_wake(d->server, (enum batch_kind_id)kind, HTTP_TOPIC_ALL);
-    return err;
 }

@@ -6,7 +6,7 @@
 #include "batch/repair.h"
 #include "batch/server.h"
 
-static void put_record(void *arg, const struct batch_legacy *r, struct str imported, int err)
+static int put_record(void *arg, const struct batch_legacy *r, struct str imported, int err)
 {
     struct batch_request *d = arg;
     struct buf *b = &d->out;
@@ -15,13 +15,13 @@ static void put_record(void *arg, const struct batch_legacy *r, struct str impor
     struct tm tm;
 
     if (err == DROVER_BAD_ARGUMENT)
-        return; /* not a record */
+        return 0; /* not a record */
     json_open(b, '{');
     json_member_text(b, "name", r->name);
     if (err) {
         json_member_text(b, "status", STR("damaged"));
         json_close(b, '}');
-        return;
+        return 0;
     }
     if (gmtime_r(&seconds, &tm))
         strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm);
@@ -33,14 +33,14 @@ static void put_record(void *arg, const struct batch_legacy *r, struct str impor
     json_member_raw(b, "configuration", batch_legacy_configuration(d->call.a, r));
     json_member_text(b, "imported", imported);
     json_close(b, '}');
+    return 0;
 }
 
 BATCH_HANDLER(get_legacy)
 {
     batch_request_open_list(d, "records");
-    int err =
-        batch_legacy_list(&d->call, d->in->path.p ? d->in->path : STR("/ingest"), put_record, d);
-    return batch_request_close_list(d, err);
+    TRY(batch_legacy_list(&d->call, d->in->path.p ? d->in->path : STR("/ingest"), put_record, d));
+    return batch_request_close_list(d);
 }
 
 static void put_jid(void *arg, const char *jid)
@@ -55,11 +55,9 @@ BATCH_HANDLER(post_legacy)
                                          .batch = in->batch,
                                          .all = in->all,
                                          .remove = in->remove};
-    int err;
-
     batch_request_open_list(d, "jobs");
-    err = batch_legacy_import(&d->call, &import, put_jid, &d->out);
-    return batch_request_close_list(d, err);
+    TRY(batch_legacy_import(&d->call, &import, put_jid, &d->out));
+    return batch_request_close_list(d);
 }
 
 /* POST /v1/batches/fsck */
@@ -67,7 +65,6 @@ BATCH_HANDLER(post_legacy)
 static void put_finding(void *arg, const struct batch_finding *f)
 {
     struct buf *b = arg;
-
     json_open(b, '{');
     json_member_text(b, "id", str_of(f->id));
     json_member_text(b, "problem", str_of(f->problem));
@@ -78,13 +75,14 @@ static void put_finding(void *arg, const struct batch_finding *f)
 BATCH_HANDLER(post_fsck)
 {
     struct batch_repair_totals totals;
-
     batch_request_open_list(d, "findings");
-    int err = batch_repair_run(&d->call, d->in->repair, put_finding, &d->out, &totals);
-    if (!err)
-        buf_printf(&d->out, "],\"jobs\":%lld,\"batches\":%lld,\"repaired\":%lld}",
-                   (long long)totals.jobs, (long long)totals.batches, (long long)totals.repaired);
-    return err;
+    TRY(batch_repair_run(&d->call, d->in->repair, put_finding, &d->out, &totals));
+    json_close(&d->out, ']');
+    json_member_int(&d->out, "jobs", totals.jobs);
+    json_member_int(&d->out, "batches", totals.batches);
+    json_member_int(&d->out, "repaired", totals.repaired);
+    json_close(&d->out, '}');
+    return 0;
 }
 
 /* GET /v1/machines: the states, for consoles and commands that do not know the site's pipeline. */
@@ -92,7 +90,6 @@ BATCH_HANDLER(post_fsck)
 static void put_state(struct buf *b, const struct batch_machine *m, int state)
 {
     const struct batch_machine_state *s = &m->states[state];
-
     json_open(b, '{');
     json_member_text(b, "name", str_of(s->name));
     json_member_open(b, "to", '[');
@@ -102,7 +99,6 @@ static void put_state(struct buf *b, const struct batch_machine *m, int state)
     json_close(b, ']');
     for (int i = 0; i < 2; i++) {
         int to = i ? s->fail : s->success;
-
         if (to == BATCH_NO_STATE)
             continue;
         json_member_text(b, i ? "fail" : "success", str_of(m->states[to].name));
@@ -127,7 +123,6 @@ void get_machines(struct http_request *r)
 {
     const struct batch_server *h = r->arg;
     CLEANUP(buf_release) struct buf b = {0};
-
     json_open(&b, '{');
     put_machine(&b, "batch", &h->machines.batch);
     put_machine(&b, "job", &h->machines.job);

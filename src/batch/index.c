@@ -8,21 +8,19 @@ int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct bat
 {
     const struct batch_machine *m = i->kind->machine;
     struct batch_view *views = i->kind->views;
-    int err;
-
+    struct keeper_stat stat = {0};
     if (from != BATCH_NO_STATE && !batch_machine_is_final(m, from)) {
-        err = batch_node_exists(c, NULL, "%s/%s", views[from].dir, i->id);
-        if (!err)
+        TRY(batch_node_stat(c, &stat, "%s/%s", views[from].dir, i->id));
+        if (stat.czxid)
             batch_txn_list_remove(t, OP_ANY, &views[from], i->number);
-        else if (err != DROVER_NO_NODE)
-            return batch_fail(c, err);
     }
     if (batch_machine_is_final(m, to))
         return 0;
-    err = from == to ? DROVER_NO_NODE : batch_node_exists(c, NULL, "%s/%s", views[to].dir, i->id);
-    if (err == DROVER_NO_NODE)
+    if (from != to)
+        TRY(batch_node_stat(c, &stat, "%s/%s", views[to].dir, i->id));
+    if (from == to || !stat.czxid)
         batch_txn_list_add(t, OP_ANY, &views[to], i->number);
-    return batch_optional(err) ? batch_fail(c, err) : 0;
+    return 0;
 }
 
 /* 1: the item has no valid status. NO_NODE: it does not exist. */
@@ -30,7 +28,6 @@ static int read_item(struct batch_call *c, struct batch_kind *kind, const char *
                      struct batch_item *ret_item)
 {
     int err = batch_item_read(c, kind->id, str_of(id), ret_item);
-
     if (err == DROVER_NO_NODE) {
         err = batch_node_exists(c, NULL, "%s/%s", kind->dir, id);
         return err ? err : 1;
@@ -61,7 +58,6 @@ static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t numb
     char id[BATCH_ID_LEN + 1];
     struct batch_txn t = BATCH_TXN(c);
     struct batch_item i;
-
     if (is_listed(kind, number))
         return 0;
     batch_id(kind->prefix, number, id);
@@ -74,7 +70,7 @@ static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t numb
     err = batch_index_move(c, &t, &i, BATCH_NO_STATE, i.status.state);
     if (err || t.txn.count == 1)
         return err;
-    err = batch_txn_commit(&t, c->k, OP_ANY);
+    err = batch_txn_commit(c, &t, OP_ANY);
     return batch_is_conflict(err) ? 0 : err;
 }
 
@@ -82,23 +78,20 @@ static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t numb
 static int index_from(struct batch_call *c, struct batch_kind *kind, int64_t from, int64_t end)
 {
     enum { FEW = 1000 };
-    struct keeper_names names = {0};
-    int err = 0;
+    struct keeper_names names;
 
     if (end - from <= FEW) {
-        for (int64_t n = from; n < end && !err; n++)
-            err = index_one(c, kind, n);
-        return err;
+        for (int64_t n = from; n < end; n++)
+            TRY(index_one(c, kind, n));
+        return 0;
     }
-    err = keeper_children(c->k, kind->dir, &names, NULL);
-    for (size_t i = 0; i < names.count && !err; i++) {
+    TRY(batch_node_children(c, &names, NULL, "%s", kind->dir));
+    for (size_t i = 0; i < names.count; i++) {
         int64_t number = batch_id_number(kind->prefix, str_of(names.names[i]));
-
         if (number >= from)
-            err = index_one(c, kind, number);
+            TRY(index_one(c, kind, number));
     }
-    keeper_names_release(&names);
-    return err;
+    return 0;
 }
 
 /* Removes all incomplete items and looks at them; those that still are incomplete come back. */
@@ -107,7 +100,6 @@ static int retry_incomplete(struct batch_call *c, struct batch_kind *kind)
     int64_t numbers[BATCH_INCOMPLETE_MAX], now_ms = clock_boot_ms();
     struct batch_index_state *s = &kind->index;
     int count = 0, err = 0;
-
     pthread_mutex_lock(&c->store->lock);
     if (now_ms - s->retried_ms >= BATCH_INCOMPLETE_RETRY_MS) {
         count = s->incomplete_count;
@@ -131,26 +123,23 @@ int batch_index_refresh(struct batch_call *c, enum batch_kind_id id)
     struct batch_index_state *s = &kind->index;
     int64_t next;
     int32_t version;
-    int err = batch_next_number(c, kind, &next, &version);
-
-    if (!err)
-        err = retry_incomplete(c, kind);
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_next_number(c, kind, &next, &version));
+    TRY(retry_incomplete(c, kind));
     pthread_mutex_lock(&c->store->lock);
     int64_t from = s->next;
     s->next = next > from ? next : from;
     pthread_mutex_unlock(&c->store->lock);
-    if (from >= next)
-        return 0;
-    err = index_from(c, kind, from, next);
-    if (!err)
-        return 0;
-    pthread_mutex_lock(&c->store->lock);
-    if (s->next > from)
+    int err = from < next ? index_from(c, kind, from, next) : 0;
+    LOCKED(&c->store->lock);
+    if (err && s->next > from)
         s->next = from;
-    pthread_mutex_unlock(&c->store->lock);
-    return batch_fail(c, err);
+    return err;
+}
+
+bool batch_index_is_incomplete(struct batch_call *c, enum batch_kind_id id)
+{
+    LOCKED(&c->store->lock);
+    return c->store->kinds[id].index.incomplete_count > 0;
 }
 
 /* Corrects the entry of an item that is not in that state, or does not exist. */
@@ -159,7 +148,6 @@ static int correct(struct batch_call *c, struct batch_kind *kind, const char *id
     struct batch_txn t = BATCH_TXN(c);
     struct batch_item i;
     int err = read_item(c, kind, id, &i);
-
     if (err == 1 || (!err && i.status.state == listed))
         return 0;
     if (!err) {
@@ -171,7 +159,7 @@ static int correct(struct batch_call *c, struct batch_kind *kind, const char *id
         err = 0;
     }
     if (!err)
-        err = batch_txn_commit(&t, c->k, OP_ANY);
+        err = batch_txn_commit(c, &t, OP_ANY);
     return batch_is_conflict(err) ? 0 : err;
 }
 
@@ -179,20 +167,18 @@ int batch_index_sweep(struct batch_call *c, enum batch_kind_id id)
 {
     struct batch_kind *kind = &c->store->kinds[id];
     struct keeper_names names;
-    int err = 0;
-
     pthread_mutex_lock(&c->store->lock);
     if (kind->index.missed)
         kind->index.next = 0;
     kind->index.missed = false;
     pthread_mutex_unlock(&c->store->lock);
-    for (int state = 0; state < kind->machine->count && !err; state++) {
+    for (int state = 0; state < kind->machine->count; state++) {
         if (batch_machine_is_final(kind->machine, state))
             continue;
-        err = batch_node_children(c, &names, NULL, "%s", kind->views[state].dir);
-        for (size_t i = 0; !err && i < names.count; i++)
+        TRY(batch_node_children(c, &names, NULL, "%s", kind->views[state].dir));
+        for (size_t i = 0; i < names.count; i++)
             if (batch_id_number(kind->prefix, str_of(names.names[i])) >= 0)
-                err = correct(c, kind, names.names[i], state);
+                TRY(correct(c, kind, names.names[i], state));
     }
-    return err ? batch_fail(c, err) : batch_index_refresh(c, id);
+    return batch_index_refresh(c, id);
 }

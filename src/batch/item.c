@@ -5,16 +5,6 @@
 #include <stdio.h>
 
 #include "base/thread.h"
-#include "batch/batch.h"
-#include "batch/job.h"
-
-int batch_access_kind(struct batch_call *c, struct str name, enum batch_kind_id *ret_kind)
-{
-    if (!str_eq(name, STR("small")) && !str_eq(name, STR("large")))
-        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "the access queues are small and large");
-    *ret_kind = name.p[0] == 's' ? BATCH_KIND_SMALL : BATCH_KIND_LARGE;
-    return 0;
-}
 
 void batch_item_init(struct batch_item *i, struct batch_kind *kind, int64_t number)
 {
@@ -29,7 +19,6 @@ int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id
 {
     struct batch_kind *k = &c->store->kinds[kind];
     int64_t number = batch_id_number(k->prefix, id);
-
     if (number < 0)
         return BATCH_FAIL(c, DROVER_NO_NODE, "there is no %s '%.*s'", k->machine->noun,
                           (int)(id.len < 100 ? id.len : 100), id.p);
@@ -42,7 +31,6 @@ int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id
 struct str batch_json_text(struct batch_call *c, const struct json *v, struct str otherwise)
 {
     struct buf b = {0};
-
     if (!v)
         return otherwise;
     json_put(&b, v);
@@ -55,62 +43,60 @@ void batch_item_add_node(struct batch_txn *t, const struct batch_item *i, const 
     txn_create(&t->txn, OP_ANY, data, 0, "%s%s%s", i->path, name ? "/" : "", name ? name : "");
 }
 
-static int try_create(struct batch_call *c, struct batch_kind *kind, batch_add_fn *add, void *arg,
-                      int64_t *ret_number, bool *ret_again)
-{
-    struct batch_txn t = BATCH_TXN(c);
-    int32_t version;
-    int err = batch_next_number(c, kind, ret_number, &version);
-
-    *ret_again = false;
-    if (err)
-        return batch_fail(c, err);
-    txn_set(&t.txn, OP_ANY, NO_BYTES, version, "%s", kind->dir);
-    TRY(add(c, &t, *ret_number, arg));
-    err = batch_txn_commit(&t, c->k, OP_ANY);
-    *ret_again = batch_is_conflict(err) && t.txn.failed != OP_UNIQUE;
-    return err ? batch_fail(c, err) : 0;
-}
-
 int batch_item_create(struct batch_call *c, enum batch_kind_id kind, batch_add_fn *add, void *arg,
                       int64_t *ret_number)
 {
+    const struct batch_kind *k = &c->store->kinds[kind];
     bool again = true;
     int err = 0;
 
     for (int i = 0; i < BATCH_TRIES && again; i++) {
+        struct batch_txn t = BATCH_TXN(c);
+        int32_t version;
+
         LOCKED(&c->store->creating);
-        err = try_create(c, &c->store->kinds[kind], add, arg, ret_number, &again);
+        TRY(batch_next_number(c, k, ret_number, &version));
+        txn_set(&t.txn, OP_ANY, NO_BYTES, version, "%s", k->dir);
+        TRY(add(c, &t, *ret_number, arg));
+        err = batch_txn_commit(c, &t, OP_ANY);
+        again = batch_is_conflict(err) && t.txn.failed != OP_UNIQUE;
     }
     return err;
 }
 
-struct batch_access_creation {
+struct batch_creation {
     struct batch_item item;
-    struct str data;
+    struct str data, uuid;
 };
 
-static int add_access(struct batch_call *c, struct batch_txn *t, int64_t number, void *arg)
+static int add_item(struct batch_call *c, struct batch_txn *t, int64_t number, void *arg)
 {
-    struct batch_access_creation *new = arg;
+    struct batch_creation *new = arg;
     struct batch_item *i = &new->item;
-
     batch_item_init(i, i->kind, number);
+    if (new->uuid.p)
+        txn_create(&t->txn, OP_UNIQUE, str_of(i->id), 0, "/batch-uuids/%.*s", STR_ARGS(new->uuid));
     batch_item_add_node(t, i, NULL, NO_BYTES);
-    batch_item_add_node(t, i, "token", new->data);
+    batch_item_add_node(t, i, i->kind->nodes[0], new->data);
     batch_item_add_node(t, i, "status", batch_status_write(i->kind->machine, &i->status, c->a));
+    if (i->kind->id == BATCH_KIND_BATCH) {
+        batch_item_add_node(t, i, "states", NO_BYTES);
+        for (int l = 0; l < BATCH_LIST_COUNT; l++)
+            txn_create(&t->txn, OP_ANY, NO_BYTES, 0, "%s/states/%s", i->path, BATCH_LISTS[l]);
+    }
     batch_txn_list_add(t, OP_ANY, &i->kind->views[i->status.state], number);
     return 0;
 }
 
-int batch_access_create(struct batch_call *c, enum batch_kind_id kind, const struct json *data,
-                        char ret_id[BATCH_ID_LEN + 1])
+int batch_item_new(struct batch_call *c, enum batch_kind_id kind, const struct json *data,
+                   struct str uuid, char ret_id[BATCH_ID_LEN + 1])
 {
     struct batch_kind *k = &c->store->kinds[kind];
-    struct batch_access_creation new = {
+    struct batch_creation new = {
         .item = {.kind = k, .status = {.state = k->machine->first, .modified = batch_now(c)}},
-        .data = batch_json_text(c, data, NO_BYTES)};
-    TRY(batch_item_create(c, kind, add_access, &new, &new.item.number));
+        .data = batch_json_text(c, data, NO_BYTES),
+        .uuid = uuid};
+    TRY(batch_item_create(c, kind, add_item, &new, &new.item.number));
     memcpy(ret_id, new.item.id, sizeof new.item.id);
     batch_publish(c, &new.item, BATCH_NO_STATE, k->machine->first);
     return 0;
@@ -123,13 +109,12 @@ static int read_priority(struct batch_call *c, struct batch_item *j)
 {
     struct keeper_stat stat;
     struct str text = {0};
-    int value = 0, err = batch_node_get(c, &text, &stat, "/jobs/%s/priority", j->id);
-
+    int value = 0, err = batch_node_get(c, &text, &stat, "%s/priority", j->path);
+    if (err == DROVER_NO_NODE)
+        return BATCH_FAIL(c, DROVER_DAMAGED, "job %s has no priority; see 'drover batch fsck'",
+                          j->id);
     if (err)
-        return err == DROVER_NO_NODE
-                   ? BATCH_FAIL(c, DROVER_DAMAGED,
-                                "job %s has no priority; see 'drover batch fsck'", j->id)
-                   : batch_fail(c, err);
+        return err;
     for (size_t i = 0; i < text.len && i < 4; i++)
         value = isdigit((unsigned char)text.p[i]) ? value * 10 + text.p[i] - '0' : 1000;
     if (text.len == 0 || text.len > 3 || value > BATCH_PRIORITY_MAX)
@@ -143,12 +128,9 @@ static int read_priority(struct batch_call *c, struct batch_item *j)
 
 static int read_bid(struct batch_call *c, struct batch_item *j)
 {
-    struct str text;
-    int err = batch_node_get(c, &text, NULL, "/jobs/%s/bid", j->id);
-    int64_t number = err ? -1 : batch_id_number(BATCH_ID_BATCH, text);
-
-    if (err && err != DROVER_NO_NODE)
-        return batch_fail(c, err);
+    struct str text = STR("");
+    TRY(batch_optional(batch_node_get(c, &text, NULL, "%s/bid", j->path)));
+    int64_t number = batch_id_number(BATCH_ID_BATCH, text);
     if (number < 0)
         return BATCH_FAIL(c, DROVER_DAMAGED, "job %s names no batch; see 'drover batch fsck'",
                           j->id);
@@ -168,13 +150,15 @@ int batch_item_read(struct batch_call *c, enum batch_kind_id kind, struct str id
     if (err == DROVER_NO_NODE)
         return BATCH_FAIL(c, err, "there is no %s %s", i.kind->machine->noun, i.id);
     if (err)
-        return batch_fail(c, err);
+        return err;
     err = batch_status_read(i.kind->machine, c->a, text, &i.status, &why);
     if (err)
         return BATCH_FAIL(c, err, "%s %s: %s", i.kind->machine->noun, i.id, why.text);
     i.version = stat.version;
-    if (kind == BATCH_KIND_JOB && ((err = read_priority(c, &i)) || (err = read_bid(c, &i))))
-        return err;
+    if (kind == BATCH_KIND_JOB) {
+        TRY(read_priority(c, &i));
+        TRY(read_bid(c, &i));
+    }
     *ret_item = i;
     return 0;
 }
@@ -184,25 +168,16 @@ int batch_item_get(struct batch_call *c, enum batch_kind_id kind, struct str id,
 {
     struct keeper_stat stat;
     struct batch_item i;
-    int err = batch_item_read(c, kind, id, &i);
-
-    if (err)
-        return err;
-    for (int n = 0; i.kind->nodes[n] && !err; n++)
-        err =
-            batch_optional(batch_node_get(c, &i.nodes[n], NULL, "%s/%s", i.path, i.kind->nodes[n]));
-    for (int l = 0; kind == BATCH_KIND_BATCH && l < BATCH_LIST_COUNT && !err; l++) {
-        err = batch_node_exists(c, &stat, "/batches/%s/states/%s", i.id, BATCH_LISTS[l]);
-        i.counts[l] = err ? 0 : stat.child_count;
-        err = batch_optional(err);
+    TRY(batch_item_read(c, kind, id, &i));
+    for (int n = 0; i.kind->nodes[n]; n++)
+        TRY(batch_optional(
+            batch_node_get(c, &i.nodes[n], NULL, "%s/%s", i.path, i.kind->nodes[n])));
+    for (int l = 0; kind == BATCH_KIND_BATCH && l < BATCH_LIST_COUNT; l++) {
+        TRY(batch_node_stat(c, &stat, "%s/states/%s", i.path, BATCH_LISTS[l]));
+        i.counts[l] = stat.child_count;
     }
-    if (!err) {
-        err = batch_node_exists(c, &stat, "%s/lock", i.path);
-        i.token = err ? 0 : stat.czxid;
-        err = batch_optional(err);
-    }
-    if (err)
-        return batch_fail(c, err);
+    TRY(batch_node_stat(c, &stat, "%s/lock", i.path));
+    i.token = stat.czxid;
     *ret_item = i;
     return 0;
 }
@@ -220,7 +195,6 @@ static bool has_profile(struct batch_call *c, const struct batch_item *j, struct
 {
     struct str configuration = j->nodes[0], name = {0};
     const struct json *v = configuration.p ? json_parse(c->a, configuration, NULL) : NULL;
-
     json_get_text(v, "profile_name", &name, NULL);
     return str_eq(name, profile);
 }
@@ -231,10 +205,8 @@ static int list_one(struct batch_call *c, struct batch_listing *l, struct str id
     struct batch_item i;
     int err = batch_item_get(c, l->kind, id, &i);
 
-    if (err == DROVER_NO_NODE || err == DROVER_DAMAGED)
-        return 0; /* deleted meanwhile, or fsck reports it */
-    if (err)
-        return err;
+    if (err) /* deleted meanwhile, or fsck reports it */
+        return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
     if ((f->state != BATCH_NO_STATE && i.status.state != f->state) ||
         (f->bid.p && !str_eq(f->bid, str_of(i.bid))) ||
         (f->profile.p && !has_profile(c, &i, f->profile)))
@@ -244,10 +216,8 @@ static int list_one(struct batch_call *c, struct batch_listing *l, struct str id
         return 0;
     }
     if (l->count == l->cap) {
-        struct batch_item *more;
-
         l->cap = l->cap ? 2 * l->cap : 64;
-        more = arena_alloc(c->a, l->cap * sizeof *more);
+        struct batch_item *more = arena_alloc(c->a, l->cap * sizeof *more);
         if (l->count)
             memcpy(more, l->items, l->count * sizeof *more);
         l->items = more;
@@ -261,11 +231,8 @@ static int list_dir(struct batch_call *c, struct batch_listing *l, const char *d
 {
     bool all_match = !l->f->bid.p && !l->f->profile.p;
     struct keeper_names names;
-    int err = batch_node_children(c, &names, NULL, "%s", dir);
-
-    if (err)
-        return batch_fail(c, err);
-    for (size_t i = 0; i < names.count && l->count < l->f->limit && !err; i++) {
+    TRY(batch_node_children(c, &names, NULL, "%s", dir));
+    for (size_t i = 0; i < names.count && l->count < l->f->limit; i++) {
         struct str id = {names.names[i] + prefix, strlen(names.names[i]) - prefix};
 
         if (strlen(names.names[i]) != prefix + BATCH_ID_LEN ||
@@ -274,20 +241,19 @@ static int list_dir(struct batch_call *c, struct batch_listing *l, const char *d
         if (all_match && l->skipped < l->f->start)
             l->skipped++;
         else
-            err = list_one(c, l, id);
+            TRY(list_one(c, l, id));
     }
-    return err;
+    return 0;
 }
 
 static int list_batch_jobs(struct batch_call *c, struct batch_listing *l)
 {
-    struct batch_item batch;
-    int err = batch_item_read(c, BATCH_KIND_BATCH, l->f->bid, &batch);
-
-    for (int i = 0; i < BATCH_LIST_COUNT && !err; i++)
-        err = batch_optional(list_dir(
-            c, l, arena_printf(c->a, "/batches/%s/states/%s", batch.id, BATCH_LISTS[i]), 0));
-    return err;
+    struct batch_item b;
+    TRY(batch_item_read(c, BATCH_KIND_BATCH, l->f->bid, &b));
+    for (int i = 0; i < BATCH_LIST_COUNT; i++)
+        TRY(batch_optional(
+            list_dir(c, l, arena_printf(c->a, "%s/states/%s", b.path, BATCH_LISTS[i]), 0)));
+    return 0;
 }
 
 int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct batch_filter *f,
@@ -295,21 +261,16 @@ int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct 
 {
     const struct batch_kind *k = &c->store->kinds[kind];
     struct batch_listing l = {.kind = kind, .f = f};
-    bool jobs = kind == BATCH_KIND_JOB;
-    int err = 0;
-
     if (f->bid.p)
-        err = list_batch_jobs(c, &l);
+        TRY(list_batch_jobs(c, &l));
     else if (kind == BATCH_KIND_BATCH && f->state != BATCH_NO_STATE &&
              !batch_machine_is_final(k->machine, f->state))
-        err = list_dir(c, &l, k->views[f->state].dir, 0);
-    else if (!jobs)
-        err = list_dir(c, &l, k->dir, 0);
-    for (int i = 0; jobs && i < k->machine->count && !f->bid.p && !err; i++)
+        TRY(list_dir(c, &l, k->views[f->state].dir, 0));
+    else if (kind != BATCH_KIND_JOB)
+        TRY(list_dir(c, &l, k->dir, 0));
+    for (int i = 0; kind == BATCH_KIND_JOB && i < k->machine->count && !f->bid.p; i++)
         if (f->state == BATCH_NO_STATE || f->state == i)
-            err = list_dir(c, &l, k->views[i].dir, BATCH_ENTRY_LEN - BATCH_ID_LEN);
-    if (err)
-        return err;
+            TRY(list_dir(c, &l, k->views[i].dir, BATCH_ENTRY_LEN - BATCH_ID_LEN));
     *ret_items = l.items;
     *ret_count = l.count;
     return 0;
@@ -321,74 +282,65 @@ int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct 
 static int add_deletion(struct batch_call *c, struct batch_txn *t, const char *path)
 {
     struct keeper_names names;
-    int err = batch_node_children(c, &names, NULL, "%s", path);
-
-    if (err)
-        return batch_fail(c, err);
-    for (size_t i = 0; i < names.count && !err; i++)
-        err = strcmp(names.names[i], "lock") == 0
-                  ? BATCH_FAIL(c, DROVER_LOCKED, "%s is locked", path)
-                  : add_deletion(c, t, arena_printf(c->a, "%s/%s", path, names.names[i]));
+    TRY(batch_node_children(c, &names, NULL, "%s", path));
+    for (size_t i = 0; i < names.count; i++) {
+        if (strcmp(names.names[i], "lock") == 0)
+            return BATCH_FAIL(c, DROVER_LOCKED, "%s is locked", path);
+        TRY(add_deletion(c, t, arena_printf(c->a, "%s/%s", path, names.names[i])));
+    }
     txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s", path);
-    return err;
+    return 0;
 }
 
 /* Adds the deletion of a job and its entries in the lists. */
 static int add_job_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *j,
                             const char *bid, enum batch_list list)
 {
-    int entry, err = batch_job_locate(c, j, &entry);
-
+    int entry;
+    TRY(batch_job_locate(c, j, &entry));
     txn_check(&t->txn, OP_ANY, j->version, "%s/status", j->path);
-    if (!err)
-        err = add_deletion(c, t, j->path);
-    if (!err && entry >= 0)
+    TRY(add_deletion(c, t, j->path));
+    if (entry >= 0)
         batch_txn_list_remove(t, OP_ANY, &j->kind->views[j->status.state],
                               batch_key(entry, j->number));
-    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states/%s/%s", bid,
-               BATCH_LISTS[list], j->id);
-    return err;
+    batch_txn_job_list(t, OP_ANY, bid, list, j->id, false);
+    return 0;
 }
 
 /* Deletes the jobs of a list of a batch, up to LOT of them in one transaction. */
-static int delete_jobs(struct batch_call *c, const char *bid, enum batch_list list)
+static int delete_jobs(struct batch_call *c, const struct batch_item *b, enum batch_list list)
 {
     enum { LOT = 40 };
-    struct keeper_names names;
+    struct keeper_names names = {0};
     struct batch_item j;
-    int err = batch_node_children(c, &names, NULL, "/batches/%s/states/%s", bid, BATCH_LISTS[list]);
+    int err = 0;
 
-    if (err)
-        return err == DROVER_NO_NODE ? 0 : batch_fail(c, err);
+    TRY(batch_optional(
+        batch_node_children(c, &names, NULL, "%s/states/%s", b->path, BATCH_LISTS[list])));
     for (size_t i = 0; i < names.count && !err;) {
         struct batch_txn t = BATCH_TXN(c);
 
-        for (size_t end = i + LOT; i < names.count && i < end && !err; i++) {
-            err = batch_item_read(c, BATCH_KIND_JOB, str_of(names.names[i]), &j);
-            if (!err)
-                err = add_job_deletion(c, &t, &j, bid, list);
+        for (size_t end = i + LOT; i < names.count && i < end; i++) {
+            TRY(batch_item_read(c, BATCH_KIND_JOB, str_of(names.names[i]), &j));
+            TRY(add_job_deletion(c, &t, &j, b->id, list));
         }
-        if (err)
-            return err;
-        err = batch_txn_commit(&t, c->k, OP_ANY);
+        err = batch_txn_commit(c, &t, OP_ANY);
     }
     if (err == DROVER_NOT_EMPTY || err == DROVER_EXISTS)
-        return BATCH_FAIL(c, DROVER_LOCKED, "a job of batch %s is locked", bid);
-    return err ? batch_fail(c, err) : 0;
+        return BATCH_FAIL(c, DROVER_LOCKED, "a job of batch %s is locked", b->id);
+    return err;
 }
 
-static int add_batch_deletion(struct batch_call *c, struct batch_txn *t, const char *bid)
+static int add_batch_deletion(struct batch_call *c, struct batch_txn *t, struct str bid)
 {
     struct batch_item b;
-    int err = batch_item_get(c, BATCH_KIND_BATCH, str_of(bid), &b);
-
-    if (!err && b.token)
+    TRY(batch_item_get(c, BATCH_KIND_BATCH, bid, &b));
+    if (b.token)
         return BATCH_FAIL(c, DROVER_LOCKED, "batch %s is locked", b.id);
-    for (int i = 0; i < BATCH_LIST_COUNT && !err; i++)
-        err = delete_jobs(c, b.id, (enum batch_list)i);
-    if (!err)
-        err = batch_add_uuid_deletion(c, t, &b);
-    return err ? err : add_deletion(c, t, b.path);
+    for (int i = 0; i < BATCH_LIST_COUNT; i++)
+        TRY(delete_jobs(c, &b, (enum batch_list)i));
+    TRY(batch_add_uuid_deletion(c, t, &b));
+    return add_deletion(c, t, b.path);
 }
 
 int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str id)
@@ -396,10 +348,7 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
     struct batch_txn t = BATCH_TXN(c);
     const struct batch_machine *m = c->store->kinds[kind].machine;
     struct batch_item i;
-    int err = batch_item_read(c, kind, id, &i);
-
-    if (err)
-        return err;
+    TRY(batch_item_read(c, kind, id, &i));
     if (!batch_machine_is_final(m, i.status.state))
         return BATCH_FAIL(c, DROVER_NOT_ALLOWED,
                           "%s %s is %s; it can be deleted in a final state only", m->noun, i.id,
@@ -407,13 +356,10 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
     if (kind != BATCH_KIND_JOB) /* a job checks its own */
         txn_check(&t.txn, OP_ANY, i.version, "%s/status", i.path);
     if (kind == BATCH_KIND_BATCH)
-        err = add_batch_deletion(c, &t, i.id);
+        TRY(add_batch_deletion(c, &t, id));
     else if (kind == BATCH_KIND_JOB)
-        err = add_job_deletion(c, &t, &i, i.bid, m->states[i.status.state].list);
+        TRY(add_job_deletion(c, &t, &i, i.bid, m->states[i.status.state].list));
     else
-        err = add_deletion(c, &t, i.path);
-    if (err)
-        return err;
-    err = batch_txn_commit(&t, c->k, OP_ANY);
-    return err ? batch_fail(c, err) : 0;
+        TRY(add_deletion(c, &t, i.path));
+    return batch_txn_commit(c, &t, OP_ANY);
 }

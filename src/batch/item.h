@@ -1,15 +1,15 @@
 /*
- * item - what batches, jobs and access items have in common: they are created with an id, read,
- * listed, acquired, moved from state to state, and deleted.
+ * item - batches, jobs and access items: first what they have in common (they are created with an
+ * id, read, listed, acquired, moved from state to state, and deleted), then what only batches and
+ * only jobs have, then the locks.
  *
- * Acquire. An acquire locks the first item of a state that is not locked and returns its token
- * (lock.h). Jobs are ordered by priority and id, the others by id. It returns nothing while the
+ * Acquire. An acquire locks the first item of a state that is not locked and returns its token (see
+ * Locks below). Jobs are ordered by priority and id, the others by id. It returns nothing while the
  * queue of the kind is locked.
  *
  * Move. A move is one transaction: it sets the status at the version that was read, moves the entry
  * from the list of the old state to the list of the new one, and unlocks the item unless the lock
- * is kept. A job also changes lists of its batch, and the batch itself if it was the last
- * (batch.h).
+ * is kept. A job also changes lists of its batch, and the batch itself if it was the last.
  *
  * Access items are Pending, or Processing; those whose worker died are acquired again. Their lock
  * stays while they are Processing.
@@ -19,12 +19,12 @@
 
 #include "batch/store.h"
 
-/* The kind of "small" and "large" access items; BAD_ARGUMENT for any other name. */
-int batch_access_kind(struct batch_call *c, struct str name, enum batch_kind_id *ret_kind);
-
-/* data is the JSON object of its token node. */
-int batch_access_create(struct batch_call *c, enum batch_kind_id kind, const struct json *data,
-                        char ret_id[BATCH_ID_LEN + 1]);
+/*
+ * Creates an access item, or a batch (see batch_create()). data is the JSON object of its token
+ * node, or its submission. uuid: of a batch; p NULL: it has none.
+ */
+int batch_item_new(struct batch_call *c, enum batch_kind_id kind, const struct json *data,
+                   struct str uuid, char ret_id[BATCH_ID_LEN + 1]);
 
 /* Checks an id and sets kind, id and number; NO_NODE if the text is not an id. */
 int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id,
@@ -79,7 +79,7 @@ struct batch_move {
 
 /*
  * Moves an item. ret_state is its new state: for a batch it can differ from the one asked for, see
- * batch.h.
+ * Batches below.
  */
 int batch_item_move(struct batch_call *c, enum batch_kind_id kind, struct str id,
                     const struct batch_move *m, int *ret_state);
@@ -95,8 +95,8 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
  *
  * A foreign client creates an item in steps: the node, then its children. An item that has no valid
  * status yet is incomplete. The process remembers it and looks at it again: at most every 100 ms
- * when somebody asks for such items, and every second for batches in drover serve. There is no
- * watch for it: a client resends each watch when it reconnects, and an item that never gets a
+ * when somebody asks for such items, and in drover serve every second while there is one. There is
+ * no watch for it: a client resends each watch when it reconnects, and an item that never gets a
  * status would keep one for ever.
  */
 
@@ -112,6 +112,9 @@ int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct bat
 /* For batches and access items: indexes those that are new, and those that were incomplete. */
 int batch_index_refresh(struct batch_call *c, enum batch_kind_id kind);
 
+/* Whether there are incomplete items. */
+bool batch_index_is_incomplete(struct batch_call *c, enum batch_kind_id kind);
+
 /* Corrects the lists for items that were moved by their status alone. Reads every item listed. */
 int batch_index_sweep(struct batch_call *c, enum batch_kind_id kind);
 
@@ -123,9 +126,6 @@ int batch_item_set_state(struct batch_call *c, struct batch_txn *t, const struct
 
 /* Sets kind, number, id and path. */
 void batch_item_init(struct batch_item *i, struct batch_kind *kind, int64_t number);
-
-/* The status exactly as it was read. */
-struct str batch_item_status(struct batch_call *c, const struct batch_item *i);
 
 /*
  * Creates items with new numbers, the first of which is *ret_number, in one transaction that `add`
@@ -167,5 +167,216 @@ int batch_item_transition(struct batch_call *c, struct batch_transition *tr);
 /* What the kinds add to the transaction. They set call->why on failure. */
 int batch_job_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr);
 int batch_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr);
+
+/*
+ * Batches have a submission, completion, and reports.
+ *
+ * Completion. Every transaction that changes the members of batch-processing also sets that node
+ * (to the same empty data) at the version that was read with its number of children. If two last
+ * jobs end at the same time, one of them therefore fails, retries and sees that it is the last. The
+ * transaction that removes the last job also moves the batch: Processing (or Pending, if nobody has
+ * locked it) to Reporting, Failed to UpdateReporting. That status is the durable mark that a report
+ * is due; /drover/batch/reporting and updatereporting list those batches. A reporter acquires the
+ * batch, sends the report to the depositor, and moves the batch with its token: that transaction
+ * commits the report and writes status-report. If a reporter dies, its lock ends and another
+ * reporter acquires the batch; if it only seemed dead, its move is fenced.
+ *
+ * The number of a report is the czxid of the batch's entry in that list. It is the same for every
+ * attempt to send the report, and no two reports share it.
+ *
+ * Moves. From Reporting and UpdateReporting, "next" is Completed if all jobs are, else Failed, and
+ * status-report is written in the same transaction. The new state can differ from the one asked
+ * for: a batch that is to be Processing and whose jobs have all ended becomes Reporting; one whose
+ * jobs changed during its report and have ended again becomes UpdateReporting.
+ */
+
+/* submission is a JSON object; a batch with a batchID can be found by batch_find(). */
+int batch_create(struct batch_call *c, const struct json *submission,
+                 char ret_bid[BATCH_ID_LEN + 1]);
+
+int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN + 1]);
+
+/* The number of the report that is due. */
+int batch_report_number(struct batch_call *c, struct str bid, int state, int64_t *ret_number);
+
+/*
+ * Adds to a transaction that `leaving` jobs leave batch-processing and `coming` ones enter it, as
+ * described above. ret_state is the state that the batch gets by this, or BATCH_NO_STATE.
+ */
+int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bid, int leaving,
+                       int coming, int *ret_state);
+
+/*
+ * Moves a batch to Reporting if all its jobs have ended and it is Processing, or Pending and not
+ * locked. Returns 1 if it did.
+ */
+int batch_settle(struct batch_call *c, const char *bid);
+
+/* Names as a JSON list. */
+struct str batch_json_ids(struct batch_call *c, const struct keeper_names *ids);
+
+/* Adds the deletion of /batch-uuids/UUID, if it names this batch. */
+int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *b);
+
+/*
+ * Jobs have a specification, a batch, a priority and fields, and can be held and requeued.
+ */
+
+enum { BATCH_PRIORITY_DEFAULT = 50 };
+
+/* A new job. JSON objects, or NULL; the configuration is required. */
+struct batch_job_spec {
+    const struct json *configuration, *identifiers, *metadata, *inventory;
+    int64_t priority, space_needed;
+};
+
+/* Reads {"configuration", "priority", ...}. */
+int batch_job_read_spec(struct batch_call *c, const struct json *v,
+                        struct batch_job_spec *ret_spec);
+
+/* What else happens in the transaction that creates a job. */
+struct batch_job_extra {
+    const char *mark;   /* created with the JID as its data; if it exists, EXISTS and no job */
+    const char *remove; /* a node to delete; NULL: none */
+};
+
+/* Creates all of them or none, in one transaction. extra may be NULL. */
+int batch_job_create(struct batch_call *c, struct str bid, const struct batch_job_spec *specs,
+                     size_t count, const struct batch_job_extra *extra,
+                     char (*ret_jids)[BATCH_ID_LEN + 1]);
+
+/* Pending to Held, and back. */
+int batch_job_hold(struct batch_call *c, struct str jid, struct str message);
+int batch_job_release(struct batch_call *c, struct str jid);
+
+/* Failed to a state (p NULL: the first one); retry_count goes up by one. */
+int batch_job_requeue(struct batch_call *c, struct str jid, struct str state, struct str message);
+
+/* Releases all held jobs of a profile. ret_count: how many. */
+int batch_job_release_profile(struct batch_call *c, struct str profile, int64_t *ret_count);
+
+int batch_job_set_priority(struct batch_call *c, struct str jid, int64_t priority, int64_t token);
+
+/* Replaces "space_needed", "identifiers", "metadata" or "inventory". token 0: locked or not. */
+int batch_job_set_field(struct batch_call *c, struct str jid, const char *field, struct str text,
+                        int64_t token);
+
+/*
+ * The cache of jobs, as this process last read or wrote them. On an ensemble each read is a round
+ * trip.
+ *
+ * It holds jobs that sessions of this process have locked, so that moving a job does not read again
+ * what acquiring it has read; and jobs that they unlocked with a move, so that acquiring one for
+ * its next step does not read what was just written.
+ *
+ * An entry is a hint. A transaction built from one insists on the versions in it, and the operation
+ * starts again from the tree if they have changed. An entry of a locked job is used only for the
+ * session that holds the lock: while that session lives, so does its lock, unless somebody breaks
+ * it, and breaking a lock also sets the status.
+ *
+ * Direct-mapped with a fixed size: a new entry evicts the old one in its slot. Safe from any
+ * thread.
+ */
+struct batch_job_cache *batch_job_cache_new(void);
+void batch_job_cache_free(struct batch_job_cache *cache);
+
+/* Stores a job; with a token, as locked by the session of the call. */
+void batch_job_cache_put(struct batch_call *c, const struct batch_item *job);
+
+/* ret_job is as from batch_item_read(), but without its message. */
+bool batch_job_cache_get(struct batch_call *c, int64_t number, int64_t token,
+                         struct batch_item *ret_job);
+
+void batch_job_cache_drop(struct batch_call *c, int64_t number);
+
+/*
+ * The priority of the job's entry in the list of its state, which may differ from the job's
+ * priority; -1: it is not in that list.
+ */
+int batch_job_locate(struct batch_call *c, const struct batch_item *job, int *ret_entry);
+
+/* The same, but DAMAGED if it is not in the list. */
+int batch_job_require_entry(struct batch_call *c, const struct batch_item *job, int *ret_entry);
+
+/*
+ * Locks: who may change what. There are two sorts. The lock of an item (a batch, a job, an access
+ * item) is the ephemeral node ITEM/lock. Its token is the number of the transaction that created
+ * the node (czxid), so each lock has a higher token than those before it. Locks by name are the
+ * table of the specification:
+ *
+ *     queue/ingest, accessSmall, accessLarge; collections/MNEMONIC    by admins; persistent
+ *     storage/ARK, inventory/ARK                      of an object; ephemeral: end with the session
+ *
+ * The data of a lock by name is JSON: name (as given, before slashes became "_"), who, when.
+ *
+ * Fencing. The transaction that locks an item also sets its status to the same data, so that the
+ * status gets a new version. A holder's change insists on the version that it read before it read
+ * the lock: if another client locked the item in between, the change fails, and its token is not
+ * valid.
+ */
+
+/*
+ * Adds to a transaction that the caller may change the item at a path. With a token: the lock must
+ * exist and have that token; the transaction deletes it unless it is kept. Without: there must be
+ * no lock. Returns 0 or FENCED.
+ */
+int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path, int64_t token,
+                     bool keep);
+
+/*
+ * Only the operation, for a caller that knows the lock. The transaction that acquires a job sets
+ * its lock once, so its version differs from that of a lock that a foreign client created in its
+ * place.
+ */
+enum { BATCH_LOCK_VERSION = 1 };
+
+void batch_lock_hold(struct batch_txn *t, const char *path, int32_t version, bool keep);
+
+/* FENCED or LOCKED if a transaction failed at the operation of batch_lock_guard(); else err. */
+int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err, int64_t token);
+
+/* Unlocks an item: for its holder, or with token 0 for an admin. */
+int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str id, int64_t token);
+
+/* Locks by name. */
+enum batch_lock_kind {
+    BATCH_LOCK_QUEUE,
+    BATCH_LOCK_STORAGE,
+    BATCH_LOCK_INVENTORY,
+    BATCH_LOCK_COLLECTIONS,
+    BATCH_LOCK_KINDS,
+};
+
+extern const char *const BATCH_LOCK_DIRS[BATCH_LOCK_KINDS]; /* "queue", ... */
+
+/* Whether it is the lock of an object, which a session holds. */
+static inline bool batch_lock_is_ephemeral(enum batch_lock_kind kind)
+{
+    return kind == BATCH_LOCK_STORAGE || kind == BATCH_LOCK_INVENTORY;
+}
+
+struct batch_lock {
+    enum batch_lock_kind kind;
+    struct str name;      /* as it was given */
+    struct str node;      /* in the tree */
+    struct str who, when; /* p NULL: unknown */
+    int64_t token, age_ms;
+    bool ephemeral;
+};
+
+/* LOCKED if another has it; the message says who. */
+int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str name,
+                    struct str who, struct batch_lock *ret_lock);
+
+/* token 0: an admin breaks it. FENCED: the lock has another token. NO_NODE: no such lock. */
+int batch_lock_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
+                       int64_t token);
+
+int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str name,
+                   struct batch_lock *ret_lock);
+
+/* All of a kind, in the arena, sorted by name. */
+int batch_lock_list(struct batch_call *c, enum batch_lock_kind kind, struct batch_lock **ret_locks,
+                    size_t *ret_count);
 
 #endif

@@ -1,7 +1,9 @@
-/* Creating jobs. */
-#include "batch/job.h"
+/* Creating jobs, the cache of jobs, moving them, and changing their fields. */
+#include <stdlib.h>
 
-#include "batch/batch.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "batch/item.h"
 
 int batch_job_read_spec(struct batch_call *c, const struct json *v, struct batch_job_spec *ret_spec)
 {
@@ -10,11 +12,10 @@ int batch_job_read_spec(struct batch_call *c, const struct json *v, struct batch
     struct batch_job_spec s = {.priority = BATCH_PRIORITY_DEFAULT};
     const struct json **const objects[] = {&s.configuration, &s.identifiers, &s.metadata,
                                            &s.inventory};
-    int err;
 
     if (v->kind != JSON_OBJECT)
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "a job is an object with a 'configuration'");
-    err = json_only(v, MEMBERS, c->why);
+    int err = json_only(v, MEMBERS, c->why);
     for (int i = 0; i < 4 && err >= 0; i++)
         err = json_get_object(v, MEMBERS[i], objects[i], c->why);
     if (err < 0 || (err = json_get_int(v, "priority", &s.priority, c->why)) < 0 ||
@@ -63,8 +64,7 @@ static void add_job(struct batch_call *c, struct batch_txn *t, const char *bid,
             batch_item_add_node(t, j, nodes[i].name, nodes[i].data);
     batch_txn_list_add(t, OP_ANY, &j->kind->views[m->first],
                        batch_key((int)s->priority, j->number));
-    txn_create(&t->txn, OP_ANY, NO_BYTES, 0, "/batches/%s/states/%s/%s", bid,
-               BATCH_LISTS[m->states[m->first].list], j->id);
+    batch_txn_job_list(t, OP_ANY, bid, m->states[m->first].list, j->id, true);
 }
 
 /* Jobs can be added to a batch until its report is due. */
@@ -90,13 +90,9 @@ static int add_jobs(struct batch_call *c, struct batch_txn *t, int64_t number, v
                              .last_successful = BATCH_NO_STATE,
                              .modified = batch_now(c)};
     struct str status = batch_status_write(j.kind->machine, &s, c->a);
-    int batch_to, err = add_open_check(c, t, &new->batch);
-
-    if (err)
-        return err;
-    err = batch_count_change(c, t, new->batch.id, 0, (int)new->count, &batch_to);
-    if (err)
-        return batch_fail(c, err);
+    int batch_to;
+    TRY(add_open_check(c, t, &new->batch));
+    TRY(batch_count_change(c, t, new->batch.id, 0, (int)new->count, &batch_to));
     for (size_t i = 0; i < new->count; i++) {
         batch_item_init(&j, j.kind, number + (int64_t)i);
         memcpy(new->jids[i], j.id, sizeof j.id);
@@ -117,7 +113,6 @@ int batch_job_create(struct batch_call *c, struct str bid, const struct batch_jo
         .specs = specs, .count = count, .extra = extra, .jids = ret_jids};
     struct batch_item j = {.kind = &c->store->kinds[BATCH_KIND_JOB]};
     int err = batch_item_name(c, BATCH_KIND_BATCH, bid, &new.batch);
-
     if (!err)
         err = batch_item_create(c, BATCH_KIND_JOB, add_jobs, &new, &j.number);
     if (err == DROVER_TOO_BIG)
@@ -128,6 +123,283 @@ int batch_job_create(struct batch_call *c, struct str bid, const struct batch_jo
     for (size_t i = 0; i < count && !err; i++) {
         memcpy(j.id, ret_jids[i], sizeof j.id);
         batch_publish(c, &j, BATCH_NO_STATE, j.kind->machine->first);
+    }
+    return err;
+}
+
+enum { CACHE_SIZE = 4096, DATE_LEN = 24 };
+
+struct batch_job_cache {
+    pthread_mutex_t lock;
+    struct batch_cached_job {
+        bool used;
+        int64_t session; /* that holds the lock; 0: the job is not locked */
+        struct batch_item job;
+        char modified[DATE_LEN];
+    } slots[CACHE_SIZE];
+};
+
+struct batch_job_cache *batch_job_cache_new(void)
+{
+    struct batch_job_cache *cache = mem_zalloc(sizeof *cache);
+    pthread_mutex_init(&cache->lock, NULL);
+    return cache;
+}
+
+void batch_job_cache_free(struct batch_job_cache *cache)
+{
+    pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+static int64_t session_of(struct batch_call *c, int64_t token)
+{
+    struct keeper_session session = {.id = 0};
+    if (token)
+        keeper_session(c->k, &session);
+    return session.id;
+}
+
+/* A move writes a new message, but acquiring a job keeps its message, which is not cached. */
+void batch_job_cache_put(struct batch_call *c, const struct batch_item *job)
+{
+    struct batch_job_cache *cache = c->store->job_cache;
+    struct batch_cached_job *slot = &cache->slots[job->number % CACHE_SIZE];
+    const struct batch_status *s = &job->status;
+    if (!batch_status_is_plain(s) || s->modified.len > DATE_LEN || (!job->token && s->message.p)) {
+        batch_job_cache_drop(c, job->number);
+        return;
+    }
+    LOCKED(&cache->lock);
+    *slot = (struct batch_cached_job){.used = true, .session = session_of(c, job->token), *job};
+    slot->job.status.json = NULL;
+    slot->job.status.message = (struct str){0};
+    if (s->modified.len) /* a foreign client may have left it out */
+        memcpy(slot->modified, s->modified.p, s->modified.len);
+}
+
+bool batch_job_cache_get(struct batch_call *c, int64_t number, int64_t token,
+                         struct batch_item *ret_job)
+{
+    struct batch_job_cache *cache = c->store->job_cache;
+    const struct batch_cached_job *slot = &cache->slots[number % CACHE_SIZE];
+    int64_t session = session_of(c, token);
+
+    LOCKED(&cache->lock);
+    bool found = slot->used && slot->job.number == number && slot->job.token == token &&
+                 slot->session == session;
+    if (found) {
+        struct str modified = {slot->modified, slot->job.status.modified.len};
+
+        *ret_job = slot->job;
+        ret_job->status.modified.p = arena_text(c->a, modified);
+    }
+    return found;
+}
+
+void batch_job_cache_drop(struct batch_call *c, int64_t number)
+{
+    struct batch_job_cache *cache = c->store->job_cache;
+    struct batch_cached_job *slot = &cache->slots[number % CACHE_SIZE];
+    LOCKED(&cache->lock);
+    if (slot->job.number == number)
+        slot->used = false;
+}
+
+/*
+ * Moving jobs, and changing their fields.
+ *
+ * A job's entry is in the list of its state, under its priority. But the priority node may have
+ * been set since (the specification lets a state change it), and then the entry still has the old
+ * one. In that rare case the entry is searched under all hundred priorities.
+ */
+
+int batch_job_locate(struct batch_call *c, const struct batch_item *j, int *ret_entry)
+{
+    const char *dir = j->kind->views[j->status.state].dir;
+    int entry = j->priority,
+        err = batch_node_exists(c, NULL, "%s/%02d-%s", dir, j->priority, j->id);
+    for (int i = 0; i <= BATCH_PRIORITY_MAX && err == DROVER_NO_NODE; i++) {
+        err = batch_node_exists(c, NULL, "%s/%02d-%s", dir, i, j->id);
+        entry = i;
+    }
+    if (err && err != DROVER_NO_NODE)
+        return err;
+    *ret_entry = err ? -1 : entry;
+    return 0;
+}
+
+int batch_job_require_entry(struct batch_call *c, const struct batch_item *j, int *ret_entry)
+{
+    TRY(batch_job_locate(c, j, ret_entry));
+    if (*ret_entry >= 0)
+        return 0;
+    return BATCH_FAIL(c, DROVER_DAMAGED,
+                      "job %s is %s but is not in the list of that state; see 'drover batch fsck'",
+                      j->id, j->kind->machine->states[j->status.state].name);
+}
+
+static struct batch_status next_status(struct batch_call *c, const struct batch_transition *tr)
+{
+    const struct batch_machine *m = tr->item.kind->machine;
+    struct batch_status s = tr->item.status;
+    const struct batch_machine_state *from = &m->states[s.state], *to = &m->states[tr->to];
+    if (s.state != m->held && from->success == tr->to)
+        s.last_successful = s.state;
+    if (from->list == BATCH_LIST_FAILED && to->list == BATCH_LIST_PROCESSING)
+        s.retry_count++;
+    s.state = tr->to;
+    s.modified = batch_now(c);
+    s.message = tr->move->message;
+    return s;
+}
+
+/* Adds the move to another list of the batch, if the new state belongs to one. */
+static int add_batch_lists(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
+{
+    const struct batch_item *j = &tr->item;
+    const struct batch_machine_state *states = j->kind->machine->states;
+    enum batch_list from = states[j->status.state].list, to = states[tr->to].list;
+    tr->batch_to = BATCH_NO_STATE;
+    if (from == to)
+        return 0;
+    batch_txn_job_list(t, OP_LISTS, j->bid, from, j->id, false);
+    batch_txn_job_list(t, OP_LISTS, j->bid, to, j->id, true);
+    return batch_count_change(c, t, j->bid, from == BATCH_LIST_PROCESSING,
+                              to == BATCH_LIST_PROCESSING, &tr->batch_to);
+}
+
+int batch_job_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
+{
+    const struct batch_item *j = &tr->item;
+    int old = tr->entry >= 0 ? tr->entry : j->priority,
+        new = tr->move->priority >= 0 ? (int)tr->move->priority : j->priority;
+    tr->status = next_status(c, tr);
+    txn_set(&t->txn, OP_STATUS, batch_status_write(j->kind->machine, &tr->status, c->a), j->version,
+            "/jobs/%s/status", j->id);
+    batch_txn_list_remove(t, OP_ENTRY, &j->kind->views[j->status.state], batch_key(old, j->number));
+    batch_txn_list_add(t, OP_LISTS, &j->kind->views[tr->to], batch_key(new, j->number));
+    if (new != j->priority)
+        txn_set(&t->txn, OP_ANY, str_of(arena_printf(c->a, "%d", new)), j->priority_version,
+                "/jobs/%s/priority", j->id);
+    else if (tr->cached)
+        txn_check(&t->txn, OP_ANY, j->priority_version, "/jobs/%s/priority", j->id);
+    return add_batch_lists(c, t, tr);
+}
+
+/* Moves an unlocked job, from a certain state or from any that failed. */
+static int move_unlocked(struct batch_call *c, struct str id, int only_from, bool only_failed,
+                         struct str state, struct str message)
+{
+    struct batch_move m = {.state = state, .message = message, .priority = -1};
+    struct batch_transition tr = {.move = &m, .only_from = only_from, .only_failed = only_failed};
+    TRY(batch_item_name(c, BATCH_KIND_JOB, id, &tr.item));
+    return batch_item_transition(c, &tr);
+}
+
+/* The state of held jobs; BAD_ARGUMENT if the machine has none. */
+static int held_state(struct batch_call *c)
+{
+    int held = c->store->machines.job.held;
+    return held != BATCH_NO_STATE
+               ? held
+               : BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "jobs of this pipeline cannot be held");
+}
+
+int batch_job_hold(struct batch_call *c, struct str id, struct str message)
+{
+    int held = held_state(c);
+    return held < 0 ? held
+                    : move_unlocked(c, id, BATCH_NO_STATE, false,
+                                    str_of(c->store->machines.job.states[held].name), message);
+}
+
+int batch_job_release(struct batch_call *c, struct str id)
+{
+    int held = held_state(c);
+    return held < 0 ? held : move_unlocked(c, id, held, false, STR("next"), (struct str){0});
+}
+
+int batch_job_requeue(struct batch_call *c, struct str id, struct str state, struct str message)
+{
+    const struct batch_machine *m = &c->store->machines.job;
+    return move_unlocked(c, id, BATCH_NO_STATE, true,
+                         state.p ? state : str_of(m->states[m->first].name), message);
+}
+
+int batch_job_release_profile(struct batch_call *c, struct str profile, int64_t *ret_count)
+{
+    struct batch_filter f = {.state = held_state(c), .profile = profile, .limit = SIZE_MAX};
+    struct batch_item *jobs;
+    size_t count;
+    int64_t released = 0;
+    if (f.state < 0)
+        return f.state;
+    TRY(batch_item_list(c, BATCH_KIND_JOB, &f, &jobs, &count));
+    for (size_t i = 0; i < count; i++) {
+        int err = batch_job_release(c, str_of(jobs[i].id));
+        if (err && err != DROVER_NOT_ALLOWED && err != DROVER_NO_NODE)
+            return err;
+        released += !err; /* else another client moved or deleted it */
+    }
+    *ret_count = released;
+    return 0;
+}
+
+/* Reads a job to change what it has; with a token, the transaction insists on the lock. */
+static int begin_change(struct batch_call *c, struct batch_txn *t, struct str id, int64_t token,
+                        struct batch_item *ret_job)
+{
+    TRY(batch_item_read(c, BATCH_KIND_JOB, id, ret_job));
+    return token ? batch_lock_guard(c, t, ret_job->path, token, true) : 0;
+}
+
+/* The entry of the job moves with its priority. */
+int batch_job_set_priority(struct batch_call *c, struct str id, int64_t priority, int64_t token)
+{
+    int err = DROVER_BAD_VERSION;
+
+    if (priority < 0 || priority > BATCH_PRIORITY_MAX)
+        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "'priority' must be 0 to %d", BATCH_PRIORITY_MAX);
+    for (int i = 0; i < BATCH_TRIES && batch_is_conflict(err); i++) {
+        struct batch_txn t = BATCH_TXN(c);
+        struct batch_item j;
+        int entry;
+
+        TRY(begin_change(c, &t, id, token, &j));
+        TRY(batch_job_require_entry(c, &j, &entry));
+        txn_check(&t.txn, OP_ANY, j.version, "%s/status", j.path);
+        txn_set(&t.txn, OP_STATUS, str_of(arena_printf(c->a, "%d", (int)priority)),
+                j.priority_version, "%s/priority", j.path);
+        if (entry != priority) {
+            struct batch_view *v = &j.kind->views[j.status.state];
+
+            batch_txn_list_remove(&t, OP_ANY, v, batch_key(entry, j.number));
+            batch_txn_list_add(&t, OP_ANY, v, batch_key((int)priority, j.number));
+        }
+        err = batch_txn_commit(c, &t, OP_STATUS);
+    }
+    return err;
+}
+
+int batch_job_set_field(struct batch_call *c, struct str id, const char *field, struct str text,
+                        int64_t token)
+{
+    int err = DROVER_BAD_VERSION;
+    for (int i = 0; i < BATCH_TRIES && batch_is_conflict(err); i++) {
+        struct batch_txn t = BATCH_TXN(c);
+        struct keeper_stat stat;
+        struct batch_item j;
+
+        TRY(begin_change(c, &t, id, token, &j));
+        TRY(batch_node_stat(c, &stat, "%s/%s", j.path, field));
+        if (token)
+            txn_check(&t.txn, OP_ANY, j.version, "%s/status", j.path);
+        if (!stat.czxid)
+            batch_item_add_node(&t, &j, field, text);
+        else
+            txn_set(&t.txn, OP_ANY, text, KEEPER_ANY_VERSION, "/jobs/%s/%s", j.id, field);
+        err = batch_txn_commit(c, &t, OP_ANY);
     }
     return err;
 }

@@ -35,7 +35,6 @@ int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret
     r.kind = LEGACY_PROPERTIES;
     for (size_t i = 0; i < r.payload.len; i++) {
         char first = r.payload.p[i];
-
         if (isspace((unsigned char)first))
             continue;
         r.kind = first == '{' ? LEGACY_JSON : first == '<' ? LEGACY_XML : LEGACY_PROPERTIES;
@@ -57,7 +56,7 @@ const char *batch_legacy_status(struct arena *a, int status)
 
 const char *batch_legacy_payload(enum batch_legacy_payload kind)
 {
-    static const char *const names[] = {"properties", "json", "xml", "bytes"};
+    static const char *const names[] = {"properties", "json", "xml"};
 
     return names[kind];
 }
@@ -66,7 +65,6 @@ const char *batch_legacy_payload(enum batch_legacy_payload kind)
 int batch_legacy_priority(const struct batch_legacy *r)
 {
     int value = 0;
-
     for (size_t i = 0; i < r->priority.len && i < 2; i++)
         value = value * 10 + (r->priority.p[i] - '0');
     return value;
@@ -81,19 +79,16 @@ struct batch_properties {
 static void put_utf8(struct buf *b, uint32_t code)
 {
     char out[4];
-
     buf_put(b, out, (size_t)(utf8_put(out, code) - out));
 }
 
 static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
 {
     uint32_t code = 0;
-
     if (s->end - s->p < 4)
         return false;
     for (int i = 0; i < 4; i++) {
         char c = (char)tolower((unsigned char)s->p[i]);
-
         if (!isxdigit((unsigned char)c))
             return false;
         code = code << 4 | (uint32_t)(isdigit((unsigned char)c) ? c - '0' : c - 'a' + 10);
@@ -110,7 +105,6 @@ static void read_escape(struct batch_properties *s, struct buf *b)
     const char *at;
     uint32_t code;
     char c;
-
     if (s->p == s->end)
         return;
     c = *s->p++;
@@ -132,7 +126,6 @@ static void read_text(struct batch_properties *s, const char *stops, struct buf 
 {
     while (s->p < s->end && !(*s->p && strchr(stops, *s->p))) {
         char c = *s->p++;
-
         if (c == '\\')
             read_escape(s, b);
         else
@@ -155,7 +148,6 @@ struct batch_property {
 static struct str keep(struct arena *a, struct buf *b)
 {
     struct str text = {arena_text(a, buf_str(b)), b->len};
-
     b->len = 0;
     return text;
 }
@@ -199,7 +191,6 @@ struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy
 {
     const struct json *v = r->kind == LEGACY_JSON ? json_parse(a, r->payload, NULL) : NULL;
     struct buf b = {0};
-
     json_open(&b, '{');
     if (v && v->kind == JSON_OBJECT) {
         json_each(member, v) {

@@ -17,7 +17,7 @@
 
 #include "batch/store.h"
 
-enum batch_legacy_payload { LEGACY_PROPERTIES, LEGACY_JSON, LEGACY_XML, LEGACY_BYTES };
+enum batch_legacy_payload { LEGACY_PROPERTIES, LEGACY_JSON, LEGACY_XML };
 
 struct batch_legacy {
     struct str name;     /* of the node */
@@ -42,11 +42,11 @@ int batch_legacy_priority(const struct batch_legacy *r);
 /* The payload as a JSON object, in the arena. */
 struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy *r);
 
-typedef void batch_legacy_fn(void *arg, const struct batch_legacy *r, struct str imported, int err);
+typedef int batch_legacy_fn(void *arg, const struct batch_legacy *r, struct str imported, int err);
 
 /*
- * Calls fn for each node below path. err: of batch_legacy_read(). imported: the JID; p NULL: not
- * imported.
+ * Calls fn for each node below path, until it fails. err: of batch_legacy_read(). imported: the
+ * JID; p NULL: not imported.
  */
 int batch_legacy_list(struct batch_call *c, struct str path, batch_legacy_fn *fn, void *arg);
 

@@ -9,9 +9,8 @@
  * lock was taken since it was read, the release reads it again. Acquiring items insists on the same
  * versions.
  */
-#include "batch/lock.h"
-
 #include "base/clock.h"
+#include "batch/item.h"
 
 const char *const BATCH_LOCK_DIRS[BATCH_LOCK_KINDS] = {"queue", "storage", "inventory",
                                                        "collections"};
@@ -34,7 +33,6 @@ int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path
                      bool keep)
 {
     struct keeper_stat stat;
-
     if (!token) {
         txn_create(&t->txn, OP_GUARD, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", path);
         txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s/lock", path);
@@ -44,7 +42,7 @@ int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path
     if (err == DROVER_NO_NODE || (!err && stat.czxid != token))
         return fenced(c, token);
     if (err)
-        return batch_fail(c, err);
+        return err;
     batch_lock_hold(t, path, KEEPER_ANY_VERSION, keep);
     return 0;
 }
@@ -59,34 +57,14 @@ int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err,
     return err;
 }
 
-int batch_lock_commit(struct batch_call *c, struct batch_txn *t, struct batch_item *i)
-{
-    struct keeper_session session;
-    int err = batch_txn_commit(t, c->k, OP_STATUS);
-
-    if (err)
-        return err;
-    struct keeper_stat stat = *txn_stat(&t->txn, OP_LOCK);
-    if (!stat.czxid) { /* the outcome was unknown */
-        keeper_session(c->k, &session);
-        err = batch_node_exists(c, &stat, "%s/lock", i->path);
-        if (err)
-            return err == DROVER_NO_NODE ? DROVER_BAD_VERSION : err;
-        if (stat.ephemeral_owner != session.id)
-            return DROVER_EXISTS;
-    }
-    i->token = stat.czxid;
-    i->version++;
-    return 0;
-}
-
 /* A damaged status does not prevent it, so the data is written back as it was read. */
 int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str id, int64_t token)
 {
     struct batch_item i;
-    int named = batch_item_name(c, kind, id, &i), err = DROVER_BAD_VERSION;
+    int err = DROVER_BAD_VERSION;
 
-    for (int n = 0; n < BATCH_TRIES && !named && batch_is_conflict(err); n++) {
+    TRY(batch_item_name(c, kind, id, &i));
+    for (int n = 0; n < BATCH_TRIES && batch_is_conflict(err); n++) {
         struct batch_txn t = BATCH_TXN(c);
         struct keeper_stat stat, lock;
         struct str data;
@@ -97,22 +75,20 @@ int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str 
         if (err == DROVER_NO_NODE)
             return BATCH_FAIL(c, err, "there is no lock on %s", i.id);
         if (err)
-            return batch_fail(c, err);
+            return err;
         if (token && lock.czxid != token)
             return fenced(c, token);
         txn_set(&t.txn, OP_STATUS, data, stat.version, "%s/status", i.path);
         txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "%s/lock", i.path);
-        err = batch_txn_commit(&t, c->k, OP_STATUS);
+        err = batch_txn_commit(c, &t, OP_STATUS);
     }
-    if (named || err)
-        return named ? named : batch_fail(c, err);
-    if (batch_item_read(c, kind, id, &i) == 0) /* it can be acquired at once */
-        list_view_release(
-            i.kind->views[i.status.state].list,
-            str_of(batch_view_entry(&i.kind->views[i.status.state], batch_key(i.priority, i.number))
-                       .text),
-            NULL);
-    return 0;
+    if (!err && batch_item_read(c, kind, id, &i) == 0) { /* it can be acquired at once */
+        const struct batch_view *v = &i.kind->views[i.status.state];
+        struct batch_entry_name entry = batch_view_entry(v, batch_key(i.priority, i.number));
+
+        list_view_release(v->list, str_of(entry.text), NULL);
+    }
+    return err;
 }
 
 /* The name of a lock's node. */
@@ -120,7 +96,6 @@ static int node_name(struct batch_call *c, enum batch_lock_kind kind, struct str
                      char *ret_node)
 {
     char flat[BATCH_NAME_MAX + 1];
-
     if (name.len >= BATCH_NAME_MAX)
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "the name of the lock is longer than %d bytes",
                           BATCH_NAME_MAX - 1);
@@ -140,7 +115,6 @@ static int node_name(struct batch_call *c, enum batch_lock_kind kind, struct str
 static struct str write_data(struct batch_call *c, struct str name, struct str who)
 {
     struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, "name", name);
     json_member_text(&b, "who", who);
@@ -172,17 +146,17 @@ static int find(struct batch_call *c, enum batch_lock_kind kind, const char *nod
 static int refuse(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                   const char *node)
 {
+    const char *dir = BATCH_LOCK_DIRS[kind];
     struct batch_lock other;
-
     if (find(c, kind, node, &other))
-        return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked", BATCH_LOCK_DIRS[kind], node);
+        return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked", dir, node);
     if (!str_eq(other.name, name) && !str_eq(other.name, other.node))
         return BATCH_FAIL(c, DROVER_LOCKED,
                           "'%.*s' cannot be locked: its node '%s' is taken by '%.*s'",
                           STR_ARGS(name), node, STR_ARGS(other.name));
-    return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked%s%.*s since %.*s", BATCH_LOCK_DIRS[kind],
-                      node, other.who.p ? " by " : "", STR_ARGS(other.who) ? other.who.p : "",
-                      STR_ARGS(other.when) ? other.when.p : "");
+    struct str who = other.who.p ? other.who : STR(""), when = other.when.p ? other.when : STR("");
+    return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked%s%.*s since %.*s", dir, node,
+                      other.who.p ? " by " : "", STR_ARGS(who), STR_ARGS(when));
 }
 
 int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str name,
@@ -195,12 +169,10 @@ int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str 
                batch_lock_is_ephemeral(kind) ? KEEPER_EPHEMERAL : 0, "/locks/%s/%s",
                BATCH_LOCK_DIRS[kind], node);
     txn_set(&t.txn, OP_ANY, NO_BYTES, KEEPER_ANY_VERSION, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-    int err = batch_txn_commit(&t, c->k, OP_ANY);
+    int err = batch_txn_commit(c, &t, OP_ANY);
     if (err == DROVER_EXISTS)
         return refuse(c, kind, name, node);
-    if (!err)
-        err = find(c, kind, node, ret_lock);
-    return err ? batch_fail(c, err) : 0;
+    return err ? err : find(c, kind, node, ret_lock);
 }
 
 int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str name,
@@ -209,42 +181,34 @@ int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str n
     char node[BATCH_NAME_MAX + 1];
     TRY(node_name(c, kind, name, node));
     int err = find(c, kind, node, ret_lock);
-    if (err == DROVER_NO_NODE)
-        return BATCH_FAIL(c, err, "%s/%s is not locked", BATCH_LOCK_DIRS[kind], node);
-    return err ? batch_fail(c, err) : 0;
+    return err == DROVER_NO_NODE
+               ? BATCH_FAIL(c, err, "%s/%s is not locked", BATCH_LOCK_DIRS[kind], node)
+               : err;
 }
 
 /* BAD_VERSION: a lock of that kind was taken meanwhile, perhaps this one. */
-static int try_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
-                       int64_t token)
-{
-    struct batch_txn t = BATCH_TXN(c);
-    struct keeper_stat taken;
-    struct batch_lock lock;
-    int err = batch_node_exists(c, &taken, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-
-    if (err)
-        return batch_fail(c, err);
-    TRY(batch_lock_get(c, kind, name, &lock));
-    if (token && lock.token != token)
-        return fenced(c, token);
-    if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
-        return BATCH_FAIL(c, DROVER_LOCKED, "the node of that lock is taken by '%.*s'",
-                          STR_ARGS(lock.name));
-    txn_check(&t.txn, OP_ANY, taken.version, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-    txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/locks/%s/%s", BATCH_LOCK_DIRS[kind],
-               lock.node.p);
-    err = batch_txn_commit(&t, c->k, OP_ANY);
-    return err ? batch_fail(c, err) : 0;
-}
-
 int batch_lock_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                        int64_t token)
 {
     int err = DROVER_BAD_VERSION;
 
-    for (int i = 0; i < BATCH_TRIES && err == DROVER_BAD_VERSION; i++)
-        err = try_release(c, kind, name, token);
+    for (int i = 0; i < BATCH_TRIES && err == DROVER_BAD_VERSION; i++) {
+        struct batch_txn t = BATCH_TXN(c);
+        struct keeper_stat taken;
+        struct batch_lock lock;
+
+        TRY(batch_node_exists(c, &taken, "/locks/%s", BATCH_LOCK_DIRS[kind]));
+        TRY(batch_lock_get(c, kind, name, &lock));
+        if (token && lock.token != token)
+            return fenced(c, token);
+        if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
+            return BATCH_FAIL(c, DROVER_LOCKED, "the node of that lock is taken by '%.*s'",
+                              STR_ARGS(lock.name));
+        txn_check(&t.txn, OP_ANY, taken.version, "/locks/%s", BATCH_LOCK_DIRS[kind]);
+        txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/locks/%s/%s", BATCH_LOCK_DIRS[kind],
+                   lock.node.p);
+        err = batch_txn_commit(c, &t, OP_ANY);
+    }
     return err;
 }
 
@@ -252,21 +216,14 @@ int batch_lock_list(struct batch_call *c, enum batch_lock_kind kind, struct batc
                     size_t *ret_count)
 {
     struct keeper_names names;
-    struct batch_lock *locks;
-    size_t count = 0;
-    int err = batch_node_children(c, &names, NULL, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-
-    if (err)
-        return batch_fail(c, err);
-    locks = arena_zalloc(c->a, (names.count + 1) * sizeof *locks);
+    TRY(batch_node_children(c, &names, NULL, "/locks/%s", BATCH_LOCK_DIRS[kind]));
+    *ret_locks = arena_zalloc(c->a, (names.count + 1) * sizeof **ret_locks);
+    *ret_count = 0;
     for (size_t i = 0; i < names.count; i++) {
-        err = find(c, kind, names.names[i], &locks[count]);
-        if (!err)
-            count++;
-        else if (err != DROVER_NO_NODE) /* deleted meanwhile */
-            return batch_fail(c, err);
+        int err = find(c, kind, names.names[i], &(*ret_locks)[*ret_count]);
+        if (err && err != DROVER_NO_NODE) /* deleted meanwhile */
+            return err;
+        *ret_count += !err;
     }
-    *ret_locks = locks;
-    *ret_count = count;
     return 0;
 }

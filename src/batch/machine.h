@@ -28,6 +28,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 
 enum { BATCH_STATES_MAX = 64, BATCH_STATE_NAME_MAX = 40, BATCH_NO_STATE = -1 };
@@ -95,5 +96,38 @@ int batch_machine_resolve(const struct batch_machine *m, int from, const char *i
  */
 int batch_machines_load(struct arena *a, struct str text, struct batch_machines *ret_machines,
                         struct err_info *ret_error);
+
+/*
+ * status - the JSON of the status node of a batch, a job or an access item. Pure.
+ *
+ *     job:     {"status", "last_successful_status", "last_modification_date", "retry_count",
+ *               "message"}
+ *     others:  {"status", "last_modified", "message"}
+ *
+ * Members that a foreign client added are kept. The text is input: a status that is not an object,
+ * or that names no state of the machine, is DAMAGED.
+ */
+
+struct batch_status {
+    int state;
+    int last_successful;          /* job: or BATCH_NO_STATE */
+    int64_t retry_count;          /* job */
+    struct str modified, message; /* message.p NULL: none */
+    const struct json *json;      /* the status as it was read; NULL: it is new */
+};
+
+/* text and the arena must outlive ret_status. */
+int batch_status_read(const struct batch_machine *m, struct arena *a, struct str text,
+                      struct batch_status *ret_status, struct err_info *ret_error);
+
+/* Whether it has no members besides those above. */
+bool batch_status_is_plain(const struct batch_status *s);
+
+/* As JSON, in the arena. */
+struct str batch_status_write(const struct batch_machine *m, const struct batch_status *s,
+                              struct arena *a);
+
+/* What was written into b, copied to the arena; releases b. */
+struct str batch_text(struct arena *a, struct buf *b);
 
 #endif

@@ -20,7 +20,6 @@ static int name_check(const struct batch_machine_loader *l, struct str name)
 {
     bool good =
         name.len > 0 && name.len <= BATCH_STATE_NAME_MAX && isalpha((unsigned char)name.p[0]);
-
     for (size_t i = 0; i < name.len; i++)
         good &= isalnum((unsigned char)name.p[i]) != 0;
     if (!good)
@@ -55,6 +54,12 @@ static int load_names(struct batch_machine_loader *l, const struct json *states)
     return 0;
 }
 
+/* Failures of json_get_...(), which return 1 for a member that is there. */
+static int failed(int err)
+{
+    return err < 0 ? err : 0;
+}
+
 /* The state that a member names; where: for the message. */
 static int find_state(struct batch_machine_loader *l, const char *member, const char *where,
                       struct str name, int *ret_state)
@@ -73,7 +78,6 @@ static int load_state(struct batch_machine_loader *l, const struct json *v, cons
 {
     struct str name;
     int err = json_get_text(v, member, &name, l->error);
-
     return err <= 0 ? err : find_state(l, member, "", name, ret_state);
 }
 
@@ -82,7 +86,6 @@ static int load_to(struct batch_machine_loader *l, const struct json *v,
 {
     const struct json *to = NULL;
     int err = json_get_list(v, "to", &to, l->error), found;
-
     if (err <= 0)
         return err;
     json_each(name, to) {
@@ -100,7 +103,6 @@ static int load_list(struct batch_machine_loader *l, const struct json *v,
 {
     struct str name;
     int err = json_get_text(v, "batch", &name, l->error);
-
     if (err <= 0)
         return err;
     for (int i = 0; i < BATCH_LIST_COUNT; i++) {
@@ -117,19 +119,18 @@ static int load_edges(struct batch_machine_loader *l, const struct json *v,
                       struct batch_machine_state *s)
 {
     static const char *const MEMBERS[] = {"to", "success", "fail", "batch", "keep", NULL};
-    int err;
 
     s->success = s->fail = BATCH_NO_STATE;
     if (v->kind != JSON_OBJECT)
         return LOAD_FAIL(l, "%s: '%s' is not an object", l->m->noun, s->name);
-    if ((err = json_only(v, MEMBERS, l->error)) < 0 || (err = load_to(l, v, s)) < 0 ||
-        (err = load_state(l, v, "success", &s->success)) < 0 ||
-        (err = load_state(l, v, "fail", &s->fail)) < 0 || (err = load_list(l, v, s)) < 0 ||
-        (err = json_get_bool(v, "keep", &s->keeps_lock, l->error)) < 0)
-        return err;
+    TRY(json_only(v, MEMBERS, l->error));
+    TRY(load_to(l, v, s));
+    TRY(load_state(l, v, "success", &s->success));
+    TRY(load_state(l, v, "fail", &s->fail));
+    TRY(load_list(l, v, s));
+    TRY(failed(json_get_bool(v, "keep", &s->keeps_lock, l->error)));
     for (int i = 0; i < 2; i++) {
         int next = i ? s->fail : s->success;
-
         if (next != BATCH_NO_STATE && !(s->to >> next & 1))
             return LOAD_FAIL(l, "%s: '%s' of '%s' is '%s', which is not among its 'to'", l->m->noun,
                              i ? "fail" : "success", s->name, l->states[next].name);
@@ -141,7 +142,6 @@ static int load_edges(struct batch_machine_loader *l, const struct json *v,
 static uint64_t reach(const struct batch_machine *m, int from)
 {
     uint64_t seen = UINT64_C(1) << from, before = 0;
-
     while (seen != before) {
         before = seen;
         for (int i = 0; i < m->count; i++)
@@ -181,25 +181,20 @@ static int load_machine(struct batch_machine_loader *l, const struct json *v)
 {
     static const char *const MEMBERS[] = {"first", "held", "states", NULL};
     const struct json *states = NULL;
-    int err, i = 0;
+    int i = 0;
 
     if (v->kind != JSON_OBJECT)
         return LOAD_FAIL(l, "%s: is not an object", l->m->noun);
-    if ((err = json_only(v, MEMBERS, l->error)) < 0 ||
-        (err = json_get_object(v, "states", &states, l->error)) < 0)
-        return err;
+    TRY(json_only(v, MEMBERS, l->error));
+    TRY(failed(json_get_object(v, "states", &states, l->error)));
     if (!states)
         return LOAD_FAIL(l, "%s: 'states' is missing", l->m->noun);
-    err = load_names(l, states);
-    if (err)
-        return err;
+    TRY(load_names(l, states));
     json_each(s, states)
-        if ((err = load_edges(l, s, &l->states[i++])) < 0)
-            return err;
+        TRY(load_edges(l, s, &l->states[i++]));
     l->m->held = BATCH_NO_STATE;
-    if ((err = load_state(l, v, "first", &l->m->first)) < 0 ||
-        (err = load_state(l, v, "held", &l->m->held)) < 0)
-        return err;
+    TRY(load_state(l, v, "first", &l->m->first));
+    TRY(load_state(l, v, "held", &l->m->held));
     return check_whole(l);
 }
 
@@ -207,7 +202,6 @@ static int load_machine(struct batch_machine_loader *l, const struct json *v)
 static int check_batch(struct batch_machine_loader *l)
 {
     const struct batch_machine *standard = &BATCH_MACHINES_BUILT_IN.batch;
-
     for (int i = 0; i < standard->count; i++) {
         const struct batch_machine_state *s = &standard->states[i];
         int own = batch_machine_find(l->m, str_of(s->name));
@@ -230,28 +224,25 @@ int batch_machines_load(struct arena *a, struct str text, struct batch_machines 
     static const char *const MEMBERS[] = {"job", "batch", "access", NULL};
     struct batch_machines loaded = BATCH_MACHINES_BUILT_IN;
     struct batch_machine *targets[] = {&loaded.job, &loaded.batch, &loaded.access};
-    const struct json *v = json_parse(a, text, ret_error), *one;
-    int err;
+    const struct json *v = json_parse(a, text, ret_error);
 
     if (!v)
         return DROVER_BAD_ARGUMENT;
     if (v->kind != JSON_OBJECT || v->count == 0)
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
                        "a pipeline is an object with 'job', 'batch' or 'access'");
-    err = json_only(v, MEMBERS, ret_error);
-    for (int i = 0; MEMBERS[i] && err >= 0; i++) {
+    TRY(json_only(v, MEMBERS, ret_error));
+    for (int i = 0; MEMBERS[i]; i++) {
+        const struct json *one = json_get(v, MEMBERS[i]);
         struct batch_machine_loader l = {.a = a, .m = targets[i], .error = ret_error};
 
-        one = json_get(v, MEMBERS[i]);
         if (!one)
             continue;
         *l.m = (struct batch_machine){.noun = l.m->noun, .is_job = l.m->is_job};
-        err = load_machine(&l, one);
-        if (err >= 0 && i == 1)
-            err = check_batch(&l);
+        TRY(load_machine(&l, one));
+        if (l.m == &loaded.batch)
+            TRY(check_batch(&l));
     }
-    if (err < 0)
-        return err;
     *ret_machines = loaded;
     return 0;
 }

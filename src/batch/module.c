@@ -1,62 +1,66 @@
 /* The module of drover serve: its options, and what it opens. */
-#include "batch/server.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
+#include "batch/server.h"
+#include "server/sessions.h"
 
 static void publish(struct batch_server *h, const char *kind, const char *id, const char *state,
                     struct str json)
 {
     struct event e = {.kind = kind, .id = str_of(id), .state = str_of(state), .json = json};
-
     events_publish(h->context->events, &e);
 }
 
 static void on_change(void *arg, const struct batch_event *e)
 {
     struct batch_server *h = arg;
-    struct buf b = {0};
-
+    CLEANUP(buf_release) struct buf b = {0};
     json_open(&b, '{');
     json_member_text(&b, e->key, str_of(e->id));
-    if (e->batch) {
+    if (e->batch)
         json_member_text(&b, "batch", str_of(e->batch));
-    }
-    if (e->from) {
+    if (e->from)
         json_member_text(&b, "from", str_of(e->from));
-    }
     json_member_text(&b, "state", str_of(e->state));
     json_close(&b, '}');
     publish(h, e->key, e->id, e->state, buf_str(&b));
-    buf_release(&b);
-    if (strcmp(e->key, "batch") != 0)
-        return;
-    if (e->from && strcmp(e->from, "Held") == 0) /* its jobs can be acquired */
-        batch_server_wake(h, BATCH_KIND_JOB, 1);
-    if (h->callbacks)
+    if (strcmp(e->key, "batch") == 0 && h->callbacks)
         batch_callbacks_wake(h->callbacks);
+}
+
+static void wake(void *arg, const struct batch_view *v, int max)
+{
+    http_topic_wake(&((struct batch_server *)arg)->context->topic, batch_list_key(v), max);
 }
 
 static void on_available(void *arg, const struct batch_view *v, uint32_t count)
 {
-    struct batch_server *h = arg;
-
-    http_topic_wake(&h->context->topic, batch_list_key(v), (int)count);
+    wake(arg, v, (int)count);
 }
 
-/*
- * A lock that ended with its session, and changes by other servers and foreign clients, wake
- * nobody. One waiting acquire of each list looks for them; if it finds several items, it wakes the
- * others.
- */
-static void on_scanned(void *arg)
+static void on_stale(void *arg)
 {
-    for (int kind = 0; kind < BATCH_KINDS; kind++)
-        batch_server_wake(arg, (enum batch_kind_id)kind, 1);
+    batch_watcher_stale(((struct batch_server *)arg)->watcher);
+}
+
+static void on_session(void *arg, struct keeper *k)
+{
+    batch_watcher_session(((struct batch_server *)arg)->watcher, !k);
+}
+
+static size_t count_waiting(void *arg, const struct batch_view *v)
+{
+    return http_topic_parked(&((struct batch_server *)arg)->context->topic, batch_list_key(v));
+}
+
+static void on_reporting(void *arg)
+{
+    batch_callbacks_wake(((struct batch_server *)arg)->callbacks);
 }
 
 static void on_due(void *arg, const struct batch_report *report)
@@ -80,38 +84,31 @@ static void give_back(void *arg, struct keeper *k)
     context_return(((struct batch_server *)arg)->context, k);
 }
 
-static int ready(void *arg, struct batch_call *c)
-{
-    return batch_server_ready(arg, c);
-}
-
 /* Reads the pipeline, if there is one. */
 static int load_machines(struct batch_server *h, const char *file, struct err_info *ret_error)
 {
     enum { LEN_MAX = 1024 * 1024 };
-    struct buf text = {0};
+    CLEANUP(buf_release) struct buf text = {0};
     struct err_info why;
-    FILE *f;
-    int err;
 
     h->machines = BATCH_MACHINES_BUILT_IN;
     if (!file)
         return 0;
-    f = fopen(file, "re");
+    FILE *f = fopen(file, "re");
     if (!f)
         return err_set(ret_error, DROVER_IO, "cannot open the pipeline '%s': %m", file);
     buf_reserve(&text, LEN_MAX);
     text.len = fread(text.p, 1, LEN_MAX, f);
     fclose(f);
-    err = batch_machines_load(&h->arena, buf_str(&text), &h->machines, &why);
-    buf_release(&text);
+    int err = batch_machines_load(&h->arena, buf_str(&text), &h->machines, &why);
     return err ? err_set(ret_error, err, "the pipeline '%s': %s", file, why.text) : 0;
 }
 
 static void close_server(void *module)
 {
     struct batch_server *h = module;
-
+    if (h->watcher)
+        batch_watcher_close(h->watcher);
     if (h->callbacks)
         batch_callbacks_close(h->callbacks);
     if (h->store)
@@ -137,27 +134,33 @@ static const struct option OPTIONS[] = {
 static int open_server(struct context *context, void **ret_module, struct err_info *ret_error)
 {
     struct batch_server *h = mem_zalloc(sizeof *h);
-    struct batch_store_options o = {
-        .machines = &h->machines, .changed = on_change, .available = on_available, .arg = h};
-    struct batch_callback_options n = {.borrow = borrow,
-                                       .give_back = give_back,
-                                       .ready = ready,
-                                       .scanned = on_scanned,
-                                       .due = on_due,
-                                       .warn = on_warning,
-                                       .arg = h,
-                                       .hook = on_batch_done};
-    int err;
+    struct batch_store_options o = {.machines = &h->machines,
+                                    .changed = on_change,
+                                    .available = on_available,
+                                    .stale = on_stale,
+                                    .arg = h};
+    struct batch_thread_options n = {.borrow = borrow,
+                                     .give_back = give_back,
+                                     .ready = batch_server_ready,
+                                     .due = on_due,
+                                     .warn = on_warning,
+                                     .hook = on_batch_done,
+                                     .waiting = count_waiting,
+                                     .wake = wake,
+                                     .reporting = on_reporting,
+                                     .arg = h};
 
     h->context = context;
     pthread_mutex_init(&h->lock, NULL);
-    err = load_machines(h, pipeline, ret_error);
+    int err = load_machines(h, pipeline, ret_error);
     if (err) {
         close_server(h);
         return err;
     }
     n.store = h->store = batch_store_open(&o);
     h->callbacks = batch_callbacks_open(&n);
+    h->watcher = batch_watcher_open(&n);
+    context_listen(context, on_session, h);
     *ret_module = h;
     return 0;
 }
@@ -168,3 +171,87 @@ const struct module batch_module = {.name = "batches",
                                     .close = close_server,
                                     .options = OPTIONS,
                                     .option_count = sizeof OPTIONS / sizeof *OPTIONS};
+
+int batch_server_ready(void *arg, struct batch_call *c)
+{
+    struct batch_server *h = arg;
+    int err = 0;
+    LOCKED(&h->lock);
+    if (!h->ready) {
+        err = batch_store_init(c);
+        h->ready = !err;
+    }
+    return err;
+}
+
+uint64_t batch_list_key(const struct batch_view *v)
+{
+    return http_key("batch-list", str_of(v->dir), (struct str){0});
+}
+
+/* The kind of items by the path: /v1/batches, /v1/jobs, /v1/access. */
+static enum batch_kind_id kind_of(const struct http_request *r)
+{
+    char first = r->head.path.p[sizeof "/v1/" - 1];
+    const struct batch_in *in = r->in;
+    return first == 'b'   ? BATCH_KIND_BATCH
+           : first == 'j' ? BATCH_KIND_JOB
+                          : BATCH_KIND_SMALL + (unsigned)in->queue;
+}
+
+bool batch_request_open(struct batch_request *d, struct http_request *r)
+{
+    struct batch_server *h = r->arg;
+    *d = (struct batch_request){.server = h, .r = r, .in = r->in, .kind = kind_of(r)};
+    d->keeper = d->in->session.p ? session_of_request(h->context, r, d->in->session)
+                                 : context_keeper(h->context);
+    if (!d->keeper) {
+        if (!d->in->session.p)
+            http_reply_error(r, 503, "the keeper is away: try again");
+        return false;
+    }
+    d->call = (struct batch_call){h->store, d->keeper, &r->arena, &d->why};
+    if (batch_server_ready(h, &d->call)) {
+        batch_request_close(d, DROVER_CLOSED);
+        return false;
+    }
+    return true;
+}
+
+void batch_request_leave(struct batch_request *d)
+{
+    if (d->in->session.p)
+        sessions_done(d->server->context->sessions, d->keeper);
+    else
+        context_return(d->server->context, d->keeper);
+}
+
+void batch_request_close(struct batch_request *d, int err)
+{
+    batch_request_leave(d);
+    if (err < 0)
+        http_reply_err(d->r, err, d->why.text);
+    else
+        http_reply(d->r, 200, d->out.len ? buf_str(&d->out) : STR("{}"));
+    buf_release(&d->out);
+}
+
+void batch_request_run(struct http_request *r, int (*answer)(struct batch_request *d))
+{
+    struct batch_request d;
+    if (batch_request_open(&d, r))
+        batch_request_close(&d, answer(&d));
+}
+
+void batch_request_open_list(struct batch_request *d, const char *key)
+{
+    json_open(&d->out, '{');
+    json_member_open(&d->out, key, '[');
+}
+
+int batch_request_close_list(struct batch_request *d)
+{
+    json_close(&d->out, ']');
+    json_close(&d->out, '}');
+    return 0;
+}

@@ -11,7 +11,6 @@
 int64_t batch_id_number(const char *prefix, struct str id)
 {
     int64_t number = 0;
-
     if (id.len != BATCH_ID_LEN || !str_starts(id, str_of(prefix)))
         return -1;
     for (size_t i = 3; i < id.len; i++) {
@@ -47,7 +46,6 @@ void batch_entry(const char *prefix, bool priority, int64_t key,
                  char ret_entry[BATCH_ENTRY_LEN + 1])
 {
     int64_t first = key / BATCH_ID_COUNT;
-
     if (priority) {
         ret_entry[0] = (char)('0' + first / 10 % 10);
         ret_entry[1] = (char)('0' + first % 10);
@@ -59,7 +57,6 @@ void batch_entry(const char *prefix, bool priority, int64_t key,
 int batch_name_check(const char *what, struct str text, struct err_info *ret_error)
 {
     char path[BATCH_NAME_MAX + 1] = "/";
-
     if (text.len == 0)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is empty", what);
     if (text.len >= BATCH_NAME_MAX)

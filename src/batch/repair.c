@@ -1,6 +1,8 @@
 /*
  * All lists are read once and sorted by job, so that the places of a job are found without reading
- * again. What looks wrong is read again right before it is repaired, because others keep working.
+ * again. What looks wrong is read again right before it is reported or repaired, because others
+ * keep working. An entry that was added to a list in between, and is wrong there, is left to the
+ * next run.
  */
 #include "batch/repair.h"
 
@@ -9,15 +11,31 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "batch/batch.h"
-#include "batch/job.h"
 
-void batch_repair_report(struct batch_repair *f, bool repaired, const char *id, const char *fmt,
-                         ...)
+enum { PLACES_MAX = 32 }; /* of one job */
+
+/* A list that has a job: that of a state, or one of a batch. */
+struct batch_place {
+    int64_t job, key; /* key: of the entry, or the number of the batch */
+    bool of_batch;
+    int where; /* a state, or an enum batch_list */
+};
+
+struct batch_repair {
+    struct batch_call *c;
+    bool repair;
+    batch_finding_fn *fn;
+    void *arg;
+    struct batch_repair_totals totals;
+    struct batch_place *places; /* sorted by job */
+    size_t count, cap;
+};
+
+__attribute__((format(printf, 4, 5))) static void report(struct batch_repair *f, bool repaired,
+                                                         const char *id, const char *fmt, ...)
 {
     char problem[400];
     va_list args;
-
     va_start(args, fmt);
     vsnprintf(problem, sizeof problem, fmt, args);
     va_end(args);
@@ -26,50 +44,10 @@ void batch_repair_report(struct batch_repair *f, bool repaired, const char *id, 
     f->fn(f->arg, &(struct batch_finding){id, problem, repaired});
 }
 
-bool batch_repair_commit(struct batch_repair *f, struct batch_txn *t)
+/* Commits a repair, if repairs were asked for. A conflict is left to the next run. */
+static bool commit(struct batch_repair *f, struct batch_txn *t)
 {
-    return f->repair && batch_txn_commit(t, f->c->k, OP_ANY) == 0;
-}
-
-static void add_place(struct batch_places *p, struct batch_place place)
-{
-    if (p->count == p->cap) {
-        p->cap = p->cap ? 2 * p->cap : 256;
-        p->list = mem_realloc(p->list, p->cap * sizeof *p->list);
-    }
-    p->list[p->count++] = place;
-}
-
-static int by_job(const void *a, const void *b)
-{
-    const struct batch_place *x = a, *y = b;
-
-    return x->job < y->job ? -1 : x->job > y->job;
-}
-
-static void sort(struct batch_places *p)
-{
-    if (p->count)
-        qsort(p->list, p->count, sizeof *p->list, by_job);
-}
-
-size_t batch_repair_places(const struct batch_places *p, int64_t job,
-                           const struct batch_place **ret_first)
-{
-    size_t low = 0, high = p->count, count = 0;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-
-        if (p->list[middle].job < job)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    while (low + count < p->count && p->list[low + count].job == job)
-        count++;
-    *ret_first = p->list + low;
-    return count;
+    return f->repair && batch_txn_commit(f->c, t, OP_ANY) == 0;
 }
 
 /*
@@ -82,48 +60,43 @@ static int each_child(struct batch_repair *f, const char *dir, const char *prefi
                       void *arg)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    int err = keeper_children(f->c->k, dir, &names, NULL);
-
-    for (size_t i = 0; i < names.count && !err; i++) {
+    TRY(batch_fail(f->c, keeper_children(f->c->k, dir, &names, NULL)));
+    for (size_t i = 0; i < names.count; i++) {
         int64_t key = batch_entry_key(prefix, priority, str_of(names.names[i]));
 
         if (key >= 0)
-            err = fn(f, names.names[i], key, arg);
+            TRY(fn(f, names.names[i], key, arg));
         else if (what && (strcmp(dir, "/jobs") != 0 || strcmp(names.names[i], "states") != 0))
-            batch_repair_report(f, false, arena_printf(f->c->a, "%s/%s", dir, names.names[i]),
-                                "this is not %s", what);
+            report(f, false, arena_printf(f->c->a, "%s/%s", dir, names.names[i]), "this is not %s",
+                   what);
     }
-    return err;
+    return 0;
 }
 
-/* Reading. */
+/* Reading the places. */
 
-static int add_state_place(struct batch_repair *f, const char *name, int64_t key, void *arg)
+/* arg: the place, without the job. The entry of a state has a key; a list of a batch has JIDs. */
+static int add_place(struct batch_repair *f, const char *name, int64_t key, void *arg)
 {
+    struct batch_place place = *(struct batch_place *)arg;
     (void)name;
-    add_place(&f->states, (struct batch_place){key % BATCH_ID_COUNT, key, *(int *)arg});
+    place.job = key % BATCH_ID_COUNT;
+    if (!place.of_batch)
+        place.key = key;
+    if (f->count == f->cap) {
+        f->cap = f->cap ? 2 * f->cap : 256;
+        f->places = mem_realloc(f->places, f->cap * sizeof *f->places);
+    }
+    f->places[f->count++] = place;
     return 0;
 }
 
 static int read_states(struct batch_repair *f)
 {
     const struct batch_kind *jobs = &f->c->store->kinds[BATCH_KIND_JOB];
-    int err = 0;
-
-    for (int i = 0; i < jobs->machine->count && !err; i++)
-        err = each_child(f, jobs->views[i].dir, BATCH_ID_JOB, true, "an entry of a job, PP-JID",
-                         add_state_place, &i);
-    sort(&f->states);
-    return err;
-}
-
-static int add_list_place(struct batch_repair *f, const char *name, int64_t key, void *arg)
-{
-    struct batch_place place = *(struct batch_place *)arg;
-
-    (void)name;
-    place.job = key;
-    add_place(&f->lists, place);
+    for (int i = 0; i < jobs->machine->count; i++)
+        TRY(each_child(f, jobs->views[i].dir, BATCH_ID_JOB, true, "an entry of a job, PP-JID",
+                       add_place, &(struct batch_place){.where = i}));
     return 0;
 }
 
@@ -131,85 +104,250 @@ static int add_list_place(struct batch_repair *f, const char *name, int64_t key,
 static int read_lists(struct batch_repair *f, const char *bid, int64_t number, void *arg)
 {
     struct batch_call *c = f->c;
-    int err = 0;
 
     (void)arg;
     f->totals.batches++;
-    for (int i = 0; i < BATCH_LIST_COUNT && !err; i++) {
+    for (int i = 0; i < BATCH_LIST_COUNT; i++) {
         const char *path = arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[i]);
-        struct batch_place place = {.key = number, .where = i};
+        struct batch_place place = {.key = number, .of_batch = true, .where = i};
         struct batch_txn t = BATCH_TXN(c);
+        int err = each_child(f, path, BATCH_ID_JOB, false, "a job", add_place, &place);
 
-        err = each_child(f, path, BATCH_ID_JOB, false, "a job", add_list_place, &place);
-        if (err != DROVER_NO_NODE)
+        if (err && err != DROVER_NO_NODE)
+            return err;
+        if (!err)
             continue;
         if (batch_node_exists(c, NULL, "/batches/%s/states", bid) == DROVER_NO_NODE)
             txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "/batches/%s/states", bid);
         txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "%s", path);
-        batch_repair_report(f, batch_repair_commit(f, &t), bid, "%s is missing", BATCH_LISTS[i]);
-        err = 0;
+        report(f, commit(f, &t), bid, "%s is missing", BATCH_LISTS[i]);
     }
-    return err;
+    return 0;
 }
 
-/* Checking. */
-
-static int check_job(struct batch_repair *f, const char *jid, int64_t number, void *arg)
+static int by_job(const void *a, const void *b)
 {
-    (void)number, (void)arg;
-    f->totals.jobs++;
-    return batch_repair_job(f, jid);
+    const struct batch_place *x = a, *y = b;
+    return x->job < y->job ? -1 : x->job > y->job;
 }
 
-void batch_repair_leave_list(struct batch_repair *f, struct batch_txn *t,
-                             const struct batch_place *p, const char *jid)
+/* The places of a job as they were read; returns how many. */
+static size_t known_places(const struct batch_repair *f, int64_t job,
+                           const struct batch_place **ret_first)
 {
+    size_t low = 0, high = f->count, count = 0;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (f->places[middle].job < job)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low + count < f->count && f->places[low + count].job == job)
+        count++;
+    *ret_first = f->places + low;
+    return count;
+}
+
+/* The list of a place; ret_entry: the name in it. */
+static const char *list_of(struct batch_repair *f, const struct batch_place *p, char *ret_entry)
+{
+    const struct batch_view *v = &f->c->store->kinds[BATCH_KIND_JOB].views[p->where];
     char bid[BATCH_ID_LEN + 1];
-    int batch_to;
-
+    if (!p->of_batch) {
+        batch_entry(v->prefix, v->priority, p->key, ret_entry);
+        return v->dir;
+    }
+    batch_id(BATCH_ID_JOB, p->job, ret_entry);
     batch_id(BATCH_ID_BATCH, p->key, bid);
-    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states/%s/%s", bid,
-               BATCH_LISTS[p->where], jid);
-    if (p->where == BATCH_LIST_PROCESSING)
+    return arena_printf(f->c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[p->where]);
+}
+
+/* Adds that a job leaves a place. own: the number of its batch, whose count the caller changes. */
+static void leave(struct batch_repair *f, struct batch_txn *t, const struct batch_place *p,
+                  int64_t own)
+{
+    char bid[BATCH_ID_LEN + 1], jid[BATCH_ID_LEN + 1];
+    int batch_to;
+    if (!p->of_batch) {
+        batch_txn_list_remove(t, OP_ANY, &f->c->store->kinds[BATCH_KIND_JOB].views[p->where],
+                              p->key);
+        return;
+    }
+    batch_id(BATCH_ID_BATCH, p->key, bid);
+    batch_id(BATCH_ID_JOB, p->job, jid);
+    batch_txn_job_list(t, OP_ANY, bid, (enum batch_list)p->where, jid, false);
+    if (p->where == BATCH_LIST_PROCESSING && p->key != own)
         batch_count_change(f->c, t, bid, 0, 0, &batch_to);
 }
 
-/*
- * Removes an entry of a job that does not exist: in the list of a state, or in a list of a batch.
- */
-static void check_entry(struct batch_repair *f, const struct batch_place *p, bool of_state)
-{
-    struct batch_call *c = f->c;
-    struct batch_view *v = &c->store->kinds[BATCH_KIND_JOB].views[of_state ? p->where : 0];
-    struct batch_txn t = BATCH_TXN(c);
-    char id[BATCH_ID_LEN + 1], bid[BATCH_ID_LEN + 1];
-    const char *list = v->dir, *entry = id;
-    struct batch_entry_name name;
+/* Checking a job whose places do not agree with its status. */
 
-    batch_id(BATCH_ID_JOB, p->job, id);
-    if (of_state) {
-        name = batch_view_entry(v, p->key);
-        entry = name.text;
-    } else {
-        batch_id(BATCH_ID_BATCH, p->key, bid);
-        list = arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[p->where]);
-    }
-    if (batch_node_exists(c, NULL, "/jobs/%s", id) != DROVER_NO_NODE ||
-        batch_node_exists(c, NULL, "%s/%s", list, entry))
-        return;
-    if (of_state)
-        batch_txn_list_remove(&t, OP_ANY, v, p->key);
-    else
-        batch_repair_leave_list(f, &t, p, id);
-    batch_repair_report(f, batch_repair_commit(f, &t), id, "it is in %s but does not exist", list);
+struct batch_placement {
+    struct batch_place right[2];          /* where it belongs: of its state, of its batch */
+    struct batch_place found[PLACES_MAX]; /* that have it now */
+    int count;
+    int right_count[2], own_count, state_count, other_count;
+};
+
+/* In the list of its state, an entry with another priority is as good. */
+static bool is_right(const struct batch_placement *s, const struct batch_place *p)
+{
+    return p->where == s->right[p->of_batch].where && (!p->of_batch || p->key == s->right[1].key);
 }
 
-static void check_entries(struct batch_repair *f)
+static void expect(const struct batch_item *j, struct batch_placement *ret)
 {
-    for (size_t i = 0; i < f->states.count; i++)
-        check_entry(f, &f->states.list[i], true);
-    for (size_t i = 0; i < f->lists.count; i++)
-        check_entry(f, &f->lists.list[i], false);
+    *ret = (struct batch_placement){
+        .right = {{j->number, batch_key(j->priority, j->number), false, j->status.state},
+                  {j->number, batch_id_number(BATCH_ID_BATCH, str_of(j->bid)), true,
+                   (int)j->kind->machine->states[j->status.state].list}}};
+}
+
+/* Adds a place that has the job now, unless it was added. */
+static int look_in(struct batch_repair *f, struct batch_placement *s, const struct batch_place *p)
+{
+    char entry[BATCH_ENTRY_LEN + 1];
+    struct keeper_stat stat;
+    for (int i = 0; i < s->count; i++) {
+        const struct batch_place *other = &s->found[i];
+        if (other->of_batch == p->of_batch && other->key == p->key && other->where == p->where)
+            return 0;
+    }
+    const char *list = list_of(f, p, entry);
+    TRY(batch_node_stat(f->c, &stat, "%s/%s", list, entry));
+    if (!stat.czxid || s->count == PLACES_MAX)
+        return 0;
+    s->found[s->count++] = *p;
+    s->right_count[p->of_batch] += is_right(s, p);
+    s->state_count += !p->of_batch;
+    s->own_count += p->of_batch && p->key == s->right[1].key;
+    s->other_count += p->of_batch && p->key != s->right[1].key;
+    return 0;
+}
+
+static int read_placement(struct batch_repair *f, const struct batch_item *j,
+                          struct batch_placement *ret)
+{
+    const struct batch_place *known;
+    size_t count = known_places(f, j->number, &known);
+    expect(j, ret);
+    for (size_t i = 0; i < count; i++)
+        TRY(look_in(f, ret, &known[i]));
+    TRY(look_in(f, ret, &ret->right[0]));
+    for (int l = 0; l < BATCH_LIST_COUNT; l++)
+        TRY(look_in(f, ret, &(struct batch_place){j->number, ret->right[1].key, true, l}));
+    return 0;
+}
+
+static const char *what_is_wrong(const struct batch_placement *s)
+{
+    return s->state_count == 0  ? "is in no list of a state"
+           : s->state_count > 1 ? "is in more than one list of a state"
+           : !s->right_count[0] ? "is in the list of another state"
+           : s->own_count == 0  ? "is in no list of its batch"
+           : s->own_count > 1   ? "is in more than one list of its batch"
+           : !s->right_count[1] ? "is in the wrong list of its batch"
+           : s->other_count     ? "is in a list of another batch"
+                                : NULL;
+}
+
+/* Moves a job to the lists of its status, in one transaction. Keeps the first right entry. */
+static bool put_right(struct batch_repair *f, const struct batch_item *j,
+                      const struct batch_placement *s)
+{
+    struct batch_txn t = BATCH_TXN(f->c);
+    bool kept[2] = {false, false};
+    int batch_to;
+
+    txn_check(&t.txn, OP_ANY, j->version, "/jobs/%s/status", j->id);
+    for (int i = 0; i < s->count; i++) {
+        const struct batch_place *p = &s->found[i];
+
+        if (is_right(s, p) && !kept[p->of_batch])
+            kept[p->of_batch] = true;
+        else
+            leave(f, &t, p, s->right[1].key);
+    }
+    if (!kept[0])
+        batch_txn_list_add(&t, OP_ANY, &j->kind->views[s->right[0].where], s->right[0].key);
+    if (!kept[1])
+        batch_txn_job_list(&t, OP_ANY, j->bid, (enum batch_list)s->right[1].where, j->id, true);
+    return batch_count_change(f->c, &t, j->bid, 0, 0, &batch_to) == 0 && commit(f, &t);
+}
+
+/* If the job moved between the reading of its status and of its places, reads both again. */
+static int check_places(struct batch_repair *f, struct batch_item *j)
+{
+    struct batch_call *c = f->c;
+    struct batch_placement s;
+    const char *wrong = NULL;
+
+    for (int i = 0; i < BATCH_TRIES; i++) {
+        int32_t version = j->version;
+
+        TRY(read_placement(f, j, &s));
+        wrong = what_is_wrong(&s);
+        if (!wrong)
+            return 0;
+        int err = batch_item_read(c, BATCH_KIND_JOB, str_of(j->id), j);
+        if (err)
+            return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
+        if (j->version == version)
+            break;
+    }
+    bool locked = batch_node_exists(c, NULL, "/jobs/%s/lock", j->id) == 0;
+    report(f, !locked && put_right(f, j, &s), j->id, "it is %s but %s%s",
+           j->kind->machine->states[j->status.state].name, wrong,
+           locked ? " (locked: in use)" : "");
+    return 0;
+}
+
+/* By the lists as they were read. */
+static bool looks_right(struct batch_repair *f, const struct batch_item *j)
+{
+    const struct batch_place *known;
+    struct batch_placement s;
+    expect(j, &s);
+    return known_places(f, j->number, &known) == 2 && known[0].of_batch != known[1].of_batch &&
+           is_right(&s, &known[0]) && is_right(&s, &known[1]);
+}
+
+static int check_job(struct batch_repair *f, const char *jid, int64_t number, void *arg)
+{
+    struct batch_call *c = f->c;
+    struct batch_item j;
+    int err = batch_item_read(c, BATCH_KIND_JOB, str_of(jid), &j);
+    (void)number, (void)arg;
+    f->totals.jobs++;
+    if (err == DROVER_DAMAGED)
+        report(f, false, jid, "%s", c->why->text);
+    else if (err == DROVER_NO_NODE && batch_node_exists(c, NULL, "/jobs/%s", jid) == 0)
+        report(f, false, jid, "it has no status: a client is creating it, or failed to");
+    if (err)
+        return err == DROVER_DAMAGED || err == DROVER_NO_NODE ? 0 : err;
+    if (batch_node_exists(c, NULL, "/batches/%s", j.bid) == DROVER_NO_NODE) {
+        report(f, false, jid, "its batch %s does not exist", j.bid);
+        return 0;
+    }
+    return looks_right(f, &j) ? 0 : check_places(f, &j);
+}
+
+/* Checking the rest. */
+
+/* Removes an entry of a job that does not exist. */
+static void check_place(struct batch_repair *f, const struct batch_place *p)
+{
+    struct batch_txn t = BATCH_TXN(f->c);
+    char entry[BATCH_ENTRY_LEN + 1], id[BATCH_ID_LEN + 1];
+    batch_id(BATCH_ID_JOB, p->job, id);
+    if (batch_node_exists(f->c, NULL, "/jobs/%s", id) != DROVER_NO_NODE)
+        return;
+    const char *list = list_of(f, p, entry);
+    if (batch_node_exists(f->c, NULL, "%s/%s", list, entry))
+        return;
+    leave(f, &t, p, -1);
+    report(f, commit(f, &t), id, "it is in %s but does not exist", list);
 }
 
 /* Adds that an item is in the list of its state and in no other. */
@@ -218,16 +356,14 @@ static int add_index_repair(struct batch_repair *f, struct batch_txn *t,
 {
     const struct batch_machine *m = item->kind->machine;
     struct batch_view *views = item->kind->views;
-
+    struct keeper_stat stat;
     for (int i = 0; i < m->count; i++) {
         if (batch_machine_is_final(m, i))
             continue;
-        int err = batch_node_exists(f->c, NULL, "%s/%s", views[i].dir, item->id);
-        if (err && err != DROVER_NO_NODE)
-            return err;
-        if (!err && i != item->status.state)
+        TRY(batch_node_stat(f->c, &stat, "%s/%s", views[i].dir, item->id));
+        if (stat.czxid && i != item->status.state)
             batch_txn_list_remove(t, OP_ANY, &views[i], item->number);
-        else if (err && i == item->status.state)
+        else if (!stat.czxid && i == item->status.state)
             batch_txn_list_add(t, OP_ANY, &views[i], item->number);
     }
     return 0;
@@ -239,15 +375,14 @@ static int check_index(struct batch_repair *f, const struct batch_item *i)
     const char *status = arena_printf(f->c->a, "%s/%s/status", i->kind->dir, i->id);
     struct batch_txn t = BATCH_TXN(f->c);
     struct keeper_stat stat;
-
     txn_check(&t.txn, OP_ANY, i->version, "%s", status);
     int err = add_index_repair(f, &t, i);
     if (err || t.txn.count == 1)
         return err;
     if (batch_node_exists(f->c, &stat, "%s", status) == 0 && stat.version == i->version)
-        batch_repair_report(f, batch_repair_commit(f, &t), i->id,
-                            "it is %s but is not in that list below /drover, or also in another",
-                            i->kind->machine->states[i->status.state].name);
+        report(f, commit(f, &t), i->id,
+               "it is %s but is not in that list below /drover, or also in another",
+               i->kind->machine->states[i->status.state].name);
     return 0;
 }
 
@@ -258,14 +393,12 @@ static void check_completion(struct batch_repair *f, const struct batch_item *b)
     int state = b->status.state;
     int64_t ended = b->counts[BATCH_LIST_FAILED] + b->counts[BATCH_LIST_COMPLETED] +
                     b->counts[BATCH_LIST_DELETED];
-
     if ((state != r->batch.processing && (state != r->batch.pending || b->token)) ||
         b->counts[BATCH_LIST_PROCESSING] || !ended ||
         batch_node_exists(f->c, NULL, "/batches/%s/states/%s", b->id, BATCH_LISTS[0]))
         return;
-    batch_repair_report(f, f->repair && batch_settle(f->c, b->id) == 1, b->id,
-                        "all its jobs have ended, but it is still %s",
-                        r->machines.batch.states[state].name);
+    report(f, f->repair && batch_settle(f->c, b->id) == 1, b->id,
+           "all its jobs have ended, but it is still %s", r->machines.batch.states[state].name);
 }
 
 static int check_item(struct batch_repair *f, const char *id, int64_t number, void *arg)
@@ -274,14 +407,12 @@ static int check_item(struct batch_repair *f, const char *id, int64_t number, vo
     struct batch_call *c = f->c;
     struct batch_item i;
     int err = batch_item_get(c, kind->id, str_of(id), &i);
-
     (void)number;
     if (err == DROVER_NO_NODE || err == DROVER_DAMAGED) {
         if (batch_node_exists(c, NULL, "%s/%s", kind->dir, id) == 0)
-            batch_repair_report(
-                f, false,
-                kind->id == BATCH_KIND_BATCH ? id : arena_printf(c->a, "%s/%s", kind->dir, id),
-                "%s", err == DROVER_DAMAGED ? c->why->text : "it has no status");
+            report(f, false,
+                   kind->id == BATCH_KIND_BATCH ? id : arena_printf(c->a, "%s/%s", kind->dir, id),
+                   "%s", err == DROVER_DAMAGED ? c->why->text : "it has no status");
         return 0;
     }
     if (!err)
@@ -309,38 +440,40 @@ static int check_uuids(struct batch_repair *f)
             continue;
         txn_check(&t.txn, OP_ANY, stat.version, "%s", path);
         txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "%s", path);
-        batch_repair_report(f, batch_repair_commit(f, &t), path, "its batch '%.*s' does not exist",
-                            (int)(bid.len < 50 ? bid.len : 50), bid.p);
+        report(f, commit(f, &t), path, "its batch '%.*s' does not exist",
+               (int)(bid.len < 50 ? bid.len : 50), bid.p);
     }
     return err;
+}
+
+static int run(struct batch_repair *f)
+{
+    struct batch_kind *kinds = f->c->store->kinds;
+    TRY(read_states(f));
+    TRY(each_child(f, "/batches", BATCH_ID_BATCH, false, "a batch", read_lists, NULL));
+    if (f->count)
+        qsort(f->places, f->count, sizeof *f->places, by_job);
+    TRY(each_child(f, "/jobs", BATCH_ID_JOB, false, "a job", check_job, NULL));
+    for (int of_batch = 0; of_batch <= 1; of_batch++)
+        for (size_t i = 0; i < f->count; i++)
+            if (f->places[i].of_batch == of_batch)
+                check_place(f, &f->places[i]);
+    TRY(each_child(f, "/batches", BATCH_ID_BATCH, false, NULL, check_item,
+                   &kinds[BATCH_KIND_BATCH]));
+    TRY(check_uuids(f));
+    for (int i = BATCH_KIND_SMALL; i <= BATCH_KIND_LARGE; i++)
+        TRY(each_child(f, kinds[i].dir, BATCH_ID_ACCESS, false, "an access item", check_item,
+                       &kinds[i]));
+    return 0;
 }
 
 int batch_repair_run(struct batch_call *c, bool repair, batch_finding_fn *fn, void *arg,
                      struct batch_repair_totals *ret_totals)
 {
     struct batch_repair f = {.c = c, .repair = repair, .fn = fn, .arg = arg};
-    struct batch_kind *kinds = c->store->kinds;
-    int err = read_states(&f);
-
+    int err = run(&f);
+    free(f.places);
     if (!err)
-        err = each_child(&f, "/batches", BATCH_ID_BATCH, false, "a batch", read_lists, NULL);
-    sort(&f.lists);
-    if (!err)
-        err = each_child(&f, "/jobs", BATCH_ID_JOB, false, "a job", check_job, NULL);
-    if (!err) {
-        check_entries(&f);
-        err = each_child(&f, "/batches", BATCH_ID_BATCH, false, NULL, check_item,
-                         &kinds[BATCH_KIND_BATCH]);
-    }
-    if (!err)
-        err = check_uuids(&f);
-    for (int i = BATCH_KIND_SMALL; i <= BATCH_KIND_LARGE && !err; i++)
-        err = each_child(&f, kinds[i].dir, BATCH_ID_ACCESS, false, "an access item", check_item,
-                         &kinds[i]);
-    free(f.states.list);
-    free(f.lists.list);
-    if (err)
-        return batch_fail(c, err);
-    *ret_totals = f.totals;
-    return 0;
+        *ret_totals = f.totals;
+    return err;
 }

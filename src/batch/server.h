@@ -8,7 +8,7 @@
 #define BATCH_SERVER_H
 
 #include "batch/callback.h"
-#include "batch/lock.h"
+#include "batch/item.h"
 #include "server/modules.h"
 
 enum { BATCH_WAIT_MAX_MS = 60 * 1000, BATCH_LIST_MAX = 10000, BATCH_LIST_DEFAULT = 1000 };
@@ -19,6 +19,7 @@ struct batch_server {
     struct arena arena; /* holds the machines */
     struct batch_machines machines;
     struct batch_callbacks *callbacks;
+    struct batch_watcher *watcher;
     pthread_mutex_t lock;
     bool ready; /* batch_store_init() was done */
 };
@@ -66,7 +67,7 @@ void batch_request_run(struct http_request *r, int (*answer)(struct batch_reques
 
 /* {"KEY": [ and ]} */
 void batch_request_open_list(struct batch_request *d, const char *key);
-int batch_request_close_list(struct batch_request *d, int err);
+int batch_request_close_list(struct batch_request *d); /* 0 */
 
 /* Gives the keeper back without an answer, before the request waits. */
 void batch_request_leave(struct batch_request *d);
@@ -74,15 +75,8 @@ void batch_request_leave(struct batch_request *d);
 /* What acquires wait for on context->topic: an item of a list can be acquired. */
 uint64_t batch_list_key(const struct batch_view *v);
 
-/* Wakes up to max of the acquires that wait for each list of a kind. */
-void batch_server_wake(struct batch_server *h, enum batch_kind_id kind, int max);
-
 /* Calls batch_store_init() once. */
-int batch_server_ready(struct batch_server *h, struct batch_call *c);
-
-/* Items and locks as JSON. Data of a node that is not JSON is written as a string. */
-void batch_format_item(struct buf *b, struct batch_call *c, const struct batch_item *i);
-void batch_format_lock(struct buf *b, const struct batch_lock *lock);
+int batch_server_ready(void *server, struct batch_call *c);
 
 /* The handlers. */
 route_fn list_items, get_item, delete_item, put_item_state, acquire_item;

@@ -10,7 +10,7 @@
  * creating. A foreign client that creates sequential nodes beside us gets numbers that are not
  * taken.
  */
-#include "batch/job.h"
+#include "batch/store.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "batch/item.h"
 
 #define ACCESS_KIND(name, lock)                                                                    \
     {                                                                                              \
@@ -52,7 +53,6 @@ static void open_kind(struct batch_store *r, enum batch_kind_id id)
 {
     struct batch_kind *k = &r->kinds[id];
     bool job = id == BATCH_KIND_JOB;
-
     *k = KINDS[id];
     k->id = id;
     k->machine = id == BATCH_KIND_BATCH ? &r->machines.batch
@@ -61,7 +61,9 @@ static void open_kind(struct batch_store *r, enum batch_kind_id id)
     for (int i = 0; i < k->machine->count; i++) {
         k->views[i] = (struct batch_view){.prefix = k->prefix,
                                           .priority = id == BATCH_KIND_JOB,
+                                          .items = k->dir,
                                           .available = r->options.available,
+                                          .stale = r->options.stale,
                                           .arg = r->options.arg};
         batch_view_open(&k->views[i], k->lists, k->machine->states[i].dir);
     }
@@ -118,13 +120,12 @@ int batch_store_init(struct batch_call *c)
         err = keeper_ensure(c->k, NODES[i], NO_BYTES);
     for (int k = 0; k < BATCH_KINDS && !err; k++) {
         const struct batch_kind *kind = &c->store->kinds[k];
-
         err = keeper_ensure(c->k, kind->lists, NO_BYTES);
         for (int i = 0; i < kind->machine->count && !err; i++)
             if (k == BATCH_KIND_JOB || !batch_machine_is_final(kind->machine, i))
                 err = keeper_ensure(c->k, kind->views[i].dir, NO_BYTES);
     }
-    return err ? batch_fail(c, err) : 0;
+    return batch_fail(c, err);
 }
 
 struct str batch_now(struct batch_call *c)
@@ -134,7 +135,6 @@ struct str batch_now(struct batch_call *c)
     time_t seconds = now_ms / 1000;
     struct tm tm;
     char text[32];
-
     gmtime_r(&seconds, &tm);
     strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
     return str_of(arena_printf(c->a, "%s.%03dZ", text, (int)(now_ms % 1000)));
@@ -144,7 +144,6 @@ void batch_publish(struct batch_call *c, const struct batch_item *i, int from, i
 {
     const struct batch_machine_state *states = i->kind->machine->states;
     struct batch_event e = {.key = i->kind->key, .id = i->id, .state = states[to].name};
-
     if (i->bid[0])
         e.batch = i->bid;
     if (from != BATCH_NO_STATE)
@@ -169,21 +168,27 @@ int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_sta
 {
     char path[1024];
     CLEANUP(buf_release) struct buf data = {0};
-    int err;
-
     PRINT_PATH(path, fmt);
-    err = keeper_get(c->k, path, &data, ret_stat);
-    if (!err)
-        *ret_data = (struct str){arena_text(c->a, buf_str(&data)), data.len};
-    return err;
+    TRY(batch_fail(c, keeper_get(c->k, path, &data, ret_stat)));
+    *ret_data = (struct str){arena_text(c->a, buf_str(&data)), data.len};
+    return 0;
 }
 
 int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
 {
     char path[1024];
-
     PRINT_PATH(path, fmt);
-    return keeper_exists(c->k, path, ret_stat);
+    return batch_fail(c, keeper_exists(c->k, path, ret_stat));
+}
+
+int batch_node_stat(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
+{
+    struct keeper_stat stat = {0};
+    char path[1024];
+    PRINT_PATH(path, fmt);
+    TRY(batch_fail(c, batch_optional(keeper_exists(c->k, path, &stat))));
+    *ret_stat = stat;
+    return 0;
 }
 
 int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
@@ -191,9 +196,8 @@ int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     char path[1024];
-
     PRINT_PATH(path, fmt);
-    TRY(keeper_children(c->k, path, &names, ret_stat));
+    TRY(batch_fail(c, keeper_children(c->k, path, &names, ret_stat)));
     ret_names->count = names.count;
     ret_names->text = NULL;
     ret_names->names = arena_alloc(c->a, (names.count + 1) * sizeof *ret_names->names);
@@ -204,15 +208,131 @@ int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
 
 int batch_fail(struct batch_call *c, int err)
 {
-    return err_set(c->why, err, "%s", drover_err_message(err));
+    return err ? err_set(c->why, err, "%s", drover_err_message(err)) : 0;
 }
 
 int batch_next_number(struct batch_call *c, const struct batch_kind *kind, int64_t *ret_number,
                       int32_t *ret_version)
 {
     struct keeper_stat stat;
-    TRY(keeper_exists(c->k, kind->dir, &stat));
+    TRY(batch_node_exists(c, &stat, "%s", kind->dir));
     *ret_number = ((int64_t)stat.cversion + stat.child_count) / 2;
     *ret_version = stat.version;
     return 0;
+}
+
+/* Entries are offered in the order of their keys; names that are not entries are never offered. */
+static void classify(void *arg, struct str name, struct str data, const struct keeper_stat *stat,
+                     struct list_class *ret_class)
+{
+    const struct batch_view *v = arg;
+    (void)data, (void)stat;
+    ret_class->order = batch_entry_key(v->prefix, v->priority, name);
+    ret_class->idle = ret_class->order < 0;
+    ret_class->group = BATCH_VIEW_GROUP;
+}
+
+static void ready(void *arg, struct str group, uint32_t count)
+{
+    const struct batch_view *v = arg;
+    (void)group;
+    v->available(v->arg, v, count);
+}
+
+static void lock_path(void *arg, struct str name, struct buf *ret_path)
+{
+    const struct batch_view *v = arg;
+    buf_printf(ret_path, "%s/%s/lock", v->items, name.p + name.len - BATCH_ID_LEN);
+}
+
+static void changed(void *arg)
+{
+    struct batch_view *v = arg;
+    v->changed = true;
+    if (v->stale)
+        v->stale(v->arg);
+}
+
+void batch_view_open(struct batch_view *v, const char *parent, const char *state)
+{
+    struct list_view_options o = {.dir = v->dir,
+                                  .lock_path = lock_path,
+                                  .classify = classify,
+                                  .ready = v->available ? ready : NULL,
+                                  .changed = changed,
+                                  .arg = v};
+    snprintf(v->dir, sizeof v->dir, "%s/%s", parent, state);
+    v->list = list_view_new(&o);
+}
+
+void batch_view_close(struct batch_view *v)
+{
+    list_view_free(v->list);
+}
+
+struct batch_entry_name batch_view_entry(const struct batch_view *v, int64_t key)
+{
+    struct batch_entry_name entry;
+    batch_entry(v->prefix, v->priority, key, entry.text);
+    return entry;
+}
+
+bool batch_view_has(const struct batch_view *v, int64_t key)
+{
+    struct list_item item;
+    return list_view_find(v->list, NULL, str_of(batch_view_entry(v, key).text), &item);
+}
+
+static struct batch_entry_name note(struct batch_txn *t, struct batch_view *v, int64_t key,
+                                    bool add)
+{
+    struct batch_txn_list *l = arena_alloc(t->txn.a, sizeof *l);
+    *l = (struct batch_txn_list){.view = v, .key = key, .add = add};
+    if (t->lists)
+        t->last_list->next = l;
+    else
+        t->lists = l;
+    t->last_list = l;
+    return batch_view_entry(v, key);
+}
+
+void batch_txn_list_add(struct batch_txn *t, int name, struct batch_view *v, int64_t key)
+{
+    struct batch_entry_name entry = note(t, v, key, true);
+    txn_create(&t->txn, name, NO_BYTES, 0, "%s/%s", v->dir, entry.text);
+}
+
+void batch_txn_list_remove(struct batch_txn *t, int name, struct batch_view *v, int64_t key)
+{
+    struct batch_entry_name entry = note(t, v, key, false);
+    txn_delete(&t->txn, name, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry.text);
+}
+
+void batch_txn_job_list(struct batch_txn *t, int name, const char *bid, enum batch_list list,
+                        const char *jid, bool add)
+{
+    const char *path =
+        arena_printf(t->txn.a, "/batches/%s/states/%s/%s", bid, BATCH_LISTS[list], jid);
+    if (add)
+        txn_create(&t->txn, name, NO_BYTES, 0, "%s", path);
+    else
+        txn_delete(&t->txn, name, KEEPER_ANY_VERSION, "%s", path);
+}
+
+int batch_txn_commit(struct batch_call *c, struct batch_txn *t, int witness)
+{
+    for (const struct batch_txn_list *l = t->lists; l; l = l->next)
+        list_view_expect(l->view->list, 1);
+    int err = txn_commit(&t->txn, c->k, witness);
+    for (const struct batch_txn_list *l = t->lists; l; l = l->next) {
+        struct batch_entry_name entry = batch_view_entry(l->view, l->key);
+        struct list_class class = {.order = l->key, .group = BATCH_VIEW_GROUP};
+
+        list_view_done(l->view->list, 1, err);
+        if (!err && l->add)
+            list_view_add(l->view->list, str_of(entry.text), &class, 0);
+        else if (!err)
+            list_view_remove(l->view->list, str_of(entry.text));
+    }
+    return batch_fail(c, err);
 }

@@ -33,13 +33,93 @@
 #define BATCH_STORE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/arena.h"
 #include "base/json.h"
 #include "batch/machine.h"
 #include "batch/name.h"
-#include "batch/status.h"
-#include "batch/txn.h"
+#include "keeper/list_view.h"
+#include "keeper/txn.h"
+
+struct batch_call {
+    struct batch_store *store;
+    struct keeper *k;
+    struct arena *a;
+    struct err_info *why;
+};
+
+#define NO_BYTES ((struct str){"", 0})
+
+/* The list of a state, and the view of it that the acquirers of this process share. */
+struct batch_view {
+    char dir[96];
+    const char *prefix; /* of the ids */
+    bool priority;      /* entries are PP-ID */
+    const char *items;  /* parent of the items: "/jobs" */
+    struct list_view *list;
+    void (*available)(void *arg, const struct batch_view *v, uint32_t count); /* or NULL */
+    void (*stale)(void *arg);                                                 /* or NULL */
+    void *arg;
+
+    /* For acquires that wait, see watch.c. */
+    atomic_bool wanted;       /* one is about to wait, or an item was locked while one waits */
+    atomic_bool changed;      /* a watch fired */
+    bool attended;            /* watches are set */
+    int64_t rest_ms, next_ms; /* nothing is done before, and again at the latest */
+};
+
+#define BATCH_VIEW_GROUP STR("all") /* of every entry of a view */
+
+/* The members above except dir and list are set. */
+void batch_view_open(struct batch_view *v, const char *parent, const char *state);
+void batch_view_close(struct batch_view *v);
+
+/* The name of an entry. */
+struct batch_entry_name {
+    char text[BATCH_ENTRY_LEN + 1];
+};
+
+struct batch_entry_name batch_view_entry(const struct batch_view *v, int64_t key);
+bool batch_view_has(const struct batch_view *v, int64_t key);
+
+/* Names of operations. */
+enum {
+    OP_ANY,    /* nobody asks about it */
+    OP_STATUS, /* sets the status of the item: decides if the outcome is unknown */
+    OP_LOCK,   /* creates the lock of the item */
+    OP_GUARD,  /* checks or removes the lock of the item */
+    OP_ENTRY,  /* the entry of a job in the list of its state */
+    OP_LISTS,  /* the other lists of a job */
+    OP_HOLDS,  /* the locks of queues and collections */
+    OP_UNIQUE, /* creates a node whose EXISTS refuses the whole transaction */
+};
+
+struct batch_txn {
+    struct txn txn;
+    struct batch_txn_list {
+        struct batch_view *view;
+        int64_t key;
+        bool add;
+        struct batch_txn_list *next;
+    } * lists, *last_list; /* its changes to lists, in order */
+};
+
+#define BATCH_TXN(call)                                                                            \
+    {                                                                                              \
+        .txn = {.a = (call)->a }                                                                   \
+    }
+
+/* Adds an entry to a list, or removes it. */
+void batch_txn_list_add(struct batch_txn *t, int name, struct batch_view *v, int64_t key);
+void batch_txn_list_remove(struct batch_txn *t, int name, struct batch_view *v, int64_t key);
+
+/* Adds a job to a list of its batch, or removes it. */
+void batch_txn_job_list(struct batch_txn *t, int name, const char *bid, enum batch_list list,
+                        const char *jid, bool add);
+
+/* As txn_commit(), and a failure sets call->why. */
+int batch_txn_commit(struct batch_call *c, struct batch_txn *t, int witness);
 
 enum { BATCH_TRIES = 50 }; /* attempts at a transaction that conflicts with others */
 
@@ -57,6 +137,7 @@ struct batch_store_options {
     void (*changed)(void *arg, const struct batch_event *e);
     /* Called when items of a list can be acquired, from any thread; may be NULL. */
     void (*available)(void *arg, const struct batch_view *v, uint32_t count);
+    void (*stale)(void *arg); /* A watch on a list or a lock fired; may be NULL. */
     void *arg;
 };
 
@@ -121,7 +202,7 @@ struct batch_item {
         path[BATCH_PATH_LEN + 1]; /* "jid0000000007", "/jobs/jid0000000007" */
     struct batch_status status;
     int32_t version; /* of the status node */
-    int64_t token;   /* of its lock (lock.h), 0: not locked; not from batch_item_read() */
+    int64_t token;   /* of its lock (item.h), 0: not locked; not from batch_item_read() */
 
     /* Only from batch_item_get(). */
     struct str nodes[BATCH_NODES_MAX]; /* data of kind->nodes; p NULL: no such node */
@@ -132,13 +213,6 @@ struct batch_item {
     int priority;
     int32_t priority_version;
     int32_t batch_version; /* of the status of its batch when that was not Held; -1: not read */
-};
-
-struct batch_call {
-    struct batch_store *store;
-    struct keeper *k;
-    struct arena *a;
-    struct err_info *why;
 };
 
 struct batch_store *batch_store_open(const struct batch_store_options *o);
@@ -153,10 +227,14 @@ struct str batch_now(struct batch_call *c);
 /* Tells options.changed that an item changed its state. from BATCH_NO_STATE: the item is new. */
 void batch_publish(struct batch_call *c, const struct batch_item *i, int from, int to);
 
-/* Reads a node into the arena. Returns the keeper's error; call->why is untouched. */
+/* Reads a node into the arena. Returns the keeper's error, which also sets call->why. */
 int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_stat *ret_stat,
                    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* For a node that need not exist: 0, and the stat is zero (so is its czxid). */
+int batch_node_stat(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The names of a node's children, in the arena. */
@@ -170,7 +248,7 @@ static inline int batch_optional(int err)
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
-/* Sets call->why to the general message of an error, or to one of ours. Returns err. */
+/* Sets call->why to the general message of an error (0: none), or to one of ours. Returns err. */
 int batch_fail(struct batch_call *c, int err);
 #define BATCH_FAIL(c, err, ...) err_set((c)->why, err, __VA_ARGS__)
 

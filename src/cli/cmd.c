@@ -14,7 +14,6 @@ enum { SUBS_MAX = 64 };
 int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
 {
     va_list ap;
-
     fprintf(stderr, "drover %s: ", c->name);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
@@ -26,7 +25,6 @@ int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
 const char *cmd_word(const struct cmd *c)
 {
     const char *space = strrchr(c->name, ' ');
-
     return space ? space + 1 : c->name;
 }
 
@@ -47,7 +45,6 @@ size_t cmd_all_options(const struct cmd *c, struct option all[static CMD_OPTIONS
 {
     static const size_t counts[] = {[CMD_LOCAL] = 0, [CMD_REMOTE] = 2, [CMD_JSON] = 3};
     size_t count = 0;
-
     for (const struct option *o = c->options; o && o->name; o++)
         all[count++] = *o;
     if (c->more_options)
@@ -68,7 +65,6 @@ static void operand_range(const char *words, size_t *ret_min, size_t *ret_max)
     for (const char *word = words; word && *word;) {
         size_t len = strcspn(word, " ");
         bool dashes = len == 2 && !strncmp(word, "--", 2), optional = *word == '[';
-
         *ret_min += !dashes && !optional;
         if (memmem(word, len, "...", 3))
             *ret_max = SIZE_MAX / 2;
@@ -83,7 +79,6 @@ static void operand_range(const char *words, size_t *ret_min, size_t *ret_max)
 static void print_option(const struct option *o)
 {
     const char *line = o->help, *end;
-
     if (o->letter)
         printf("  -%c, --%s\n", o->letter, o->name);
     else
@@ -99,7 +94,6 @@ static void print_help(const struct cmd *c)
     static const struct option help = {"help", NULL, "Print this and exit."};
     struct option all[CMD_OPTIONS_MAX];
     size_t count = cmd_all_options(c, all);
-
     printf("Usage: drover %s%s%s%s%s\n\n%s\n\n", c->name, count ? " [OPTION]..." : "",
            c->operands ? " " : "", c->operands ? c->operands : "",
            c->takes_command ? " -- COMMAND [ARGUMENT]..." : "", c->about);
@@ -115,35 +109,16 @@ struct cmd_parser {
     const struct cmd *c;
     struct option options[CMD_OPTIONS_MAX];
     size_t option_count;
-    union cmd_value values[CMD_OPTIONS_MAX];
+    struct cmd_value values[CMD_OPTIONS_MAX];
     struct cmd_call call;
 };
-
-/* Rows without a target get one in the parser. */
-static void set_targets(struct cmd_parser *p)
-{
-    p->option_count = cmd_all_options(p->c, p->options);
-    for (size_t i = 0; i < p->option_count; i++) {
-        struct option *o = &p->options[i];
-
-        if (o->target)
-            continue;
-        o->target = &p->values[i];
-        if (o->parse == option_number || o->parse == option_span)
-            p->values[i].number = -1;
-        if (o->parse == option_choice)
-            p->values[i].choice = -1;
-    }
-}
 
 /* The option that an argument names, up to its '=' or its end. */
 static const struct option *find_option(const struct cmd_parser *p, const char *arg, size_t len)
 {
     bool is_long = !strncmp(arg, "--", 2);
-
     for (size_t i = 0; i < p->option_count; i++) {
         const struct option *o = &p->options[i];
-
         if (is_long && strlen(o->name) == len - 2 && !memcmp(o->name, arg + 2, len - 2))
             return o;
         if (o->letter && len == 2 && arg[1] == o->letter)
@@ -152,60 +127,49 @@ static const struct option *find_option(const struct cmd_parser *p, const char *
     return NULL;
 }
 
-static void unknown_option(const struct cmd_parser *p, const char *arg, size_t len)
+static int unknown_option(const struct cmd_parser *p, const char *arg, size_t len)
 {
     const char *names[CMD_OPTIONS_MAX], *nearest = NULL;
     char word[64];
-
     for (size_t i = 0; i < p->option_count; i++)
         names[i] = p->options[i].name;
-    snprintf(word, sizeof word, "%.*s", len > 2 ? (int)len - 2 : 0, arg + (len > 2 ? 2 : 0));
-    if (!strncmp(arg, "--", 2) && len - 2 < sizeof word)
+    if (!strncmp(arg, "--", 2) && len - 2 < sizeof word) {
+        snprintf(word, sizeof word, "%.*s", (int)len - 2, arg + 2);
         nearest = cmd_nearest(word, names, p->option_count);
-    if (nearest)
-        fprintf(stderr, "drover %s: unknown option '%.*s' (did you mean '--%s'?)\n", p->c->name,
-                (int)len, arg, nearest);
-    else
-        cmd_usage_error(p->c, "unknown option '%.*s'", (int)len, arg);
+    }
+    if (!nearest)
+        return cmd_usage_error(p->c, "unknown option '%.*s'", (int)len, arg);
+    fprintf(stderr, "drover %s: unknown option '%.*s' (did you mean '--%s'?)\n", p->c->name,
+            (int)len, arg, nearest);
+    return CMD_USAGE;
 }
 
-/* Parses the option at argv[at]. Returns how many arguments it took, 0 when it is wrong. */
-static int parse_option(const struct cmd_parser *p, int argc, char **argv, int at)
+/* Parses the option at argv[*at]; *at moves on if its value is the next argument. */
+static int parse_option(struct cmd_parser *p, int argc, char **argv, int *at)
 {
-    size_t len = strcspn(argv[at], "=");
-    const struct option *o = find_option(p, argv[at], len);
-    const char *value = argv[at][len] ? argv[at] + len + 1 : NULL;
+    const char *arg = argv[*at];
+    size_t len = strcspn(arg, "=");
+    const struct option *o = find_option(p, arg, len);
+    const char *value = arg[len] ? arg + len + 1 : NULL;
     struct err_info e;
-    int used = 1;
-
-    if (!o) {
-        unknown_option(p, argv[at], len);
-        return 0;
-    }
-    if (!o->argument && value) {
-        cmd_usage_error(p->c, "option '--%s' takes no value", o->name);
-        return 0;
-    }
-    if (o->argument && !value && at + 1 < argc) {
-        value = argv[at + 1];
-        used = 2;
-    }
-    if (o->argument && !value) {
-        cmd_usage_error(p->c, "option '--%s' needs a value: %s", o->name, o->argument);
-        return 0;
-    }
-    if (o->parse(o, value, &e)) {
-        cmd_usage_error(p->c, "--%s: %s", o->name, e.text);
-        return 0;
-    }
-    return used;
+    if (!o)
+        return unknown_option(p, arg, len);
+    if (!o->argument && value)
+        return cmd_usage_error(p->c, "option '--%s' takes no value", o->name);
+    if (o->argument && !value && *at + 1 < argc)
+        value = argv[++*at];
+    if (o->argument && !value)
+        return cmd_usage_error(p->c, "option '--%s' needs a value: %s", o->name, o->argument);
+    if (o->parse(o, value, &e))
+        return cmd_usage_error(p->c, "--%s: %s", o->name, e.text);
+    p->values[o - p->options].given = value ? value : "";
+    return CMD_OK;
 }
 
 static int check_operands(const struct cmd_parser *p)
 {
     const struct cmd_call *call = &p->call;
     size_t count = (size_t)call->count, min, max;
-
     operand_range(p->c->operands, &min, &max);
     if (count > max && p->c->takes_command && !call->command)
         return cmd_usage_error(p->c, "unexpected argument '%s': the command stands after '--'",
@@ -219,16 +183,16 @@ static int check_operands(const struct cmd_parser *p)
     return CMD_OK;
 }
 
-/* False: the command is over, with *ret_status. */
-static bool parse(struct cmd_parser *p, int argc, char **argv, int *ret_status)
+static int parse(struct cmd_parser *p, int argc, char **argv, bool *ret_help)
 {
     bool options = true;
-    int used;
 
-    set_targets(p);
+    p->option_count = cmd_all_options(p->c, p->options);
+    for (size_t i = 0; i < p->option_count; i++)
+        if (!p->options[i].target)
+            p->options[i].target = &p->values[i].text;
     p->call.operands = argv + 1;
-    for (int i = 1; i < argc; i += used) {
-        used = 1;
+    for (int i = 1; i < argc; i++) {
         if (options && !strcmp(argv[i], "--")) {
             options = false;
             if (p->c->takes_command) {
@@ -236,28 +200,23 @@ static bool parse(struct cmd_parser *p, int argc, char **argv, int *ret_status)
                 break;
             }
         } else if (options && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))) {
-            print_help(p->c);
-            *ret_status = CMD_OK;
-            return false;
+            *ret_help = true;
+            return CMD_OK;
         } else if (options && argv[i][0] == '-' && argv[i][1]) {
-            used = parse_option(p, argc, argv, i);
-            *ret_status = CMD_USAGE;
-            if (!used)
-                return false;
+            TRY(parse_option(p, argc, argv, &i));
         } else {
             p->call.operands[p->call.count++] = argv[i];
         }
     }
-    *ret_status = check_operands(p);
-    return *ret_status == CMD_OK;
+    return check_operands(p);
 }
 
 /* Groups of commands. */
 
-/* "drover world" or, for drover itself, "drover". */
-static void print_name(const struct cmd *group, FILE *to)
+/* Before the name of a group; drover itself has none. */
+static const char *gap(const struct cmd *group)
 {
-    fprintf(to, "%s%s", *group->name ? " " : "", group->name);
+    return *group->name ? " " : "";
 }
 
 static const struct cmd *find_sub(const struct cmd *group, const char *word)
@@ -274,38 +233,32 @@ static int unknown_sub(const struct cmd *group, const char *word)
 {
     const char *names[SUBS_MAX];
     size_t count = 0;
-
-    fputs("drover", stderr);
-    print_name(group, stderr);
-    fprintf(stderr, ": unknown %s '%s'", word[0] == '-' ? "option" : "command", word);
+    fprintf(stderr, "drover%s%s: unknown %s '%s'", gap(group), group->name,
+            word[0] == '-' ? "option" : "command", word);
     for (const struct cmd *const *sub = group->subs; *sub && count < SUBS_MAX; sub++)
         names[count++] = cmd_word(*sub);
     const char *nearest = word[0] == '-' ? NULL : cmd_nearest(word, names, count);
     if (nearest)
         fprintf(stderr, " (did you mean '%s'?)\n", nearest);
     else
-        fprintf(stderr, " (see 'drover help%s%s')\n", *group->name ? " " : "", group->name);
+        fprintf(stderr, " (see 'drover help%s%s')\n", gap(group), group->name);
     return CMD_USAGE;
 }
 
 static void print_group(const struct cmd *group, FILE *to)
 {
     int width = 0;
-
     for (const struct cmd *const *sub = group->subs; *sub; sub++)
         if ((int)strlen(cmd_word(*sub)) > width)
             width = (int)strlen(cmd_word(*sub));
-    fputs("Usage: drover", to);
-    print_name(group, to);
-    fprintf(to, " COMMAND [ARGUMENT]...\n\n%s\n", group->about);
+    fprintf(to, "Usage: drover%s%s COMMAND [ARGUMENT]...\n\n%s\n", gap(group), group->name,
+            group->about);
     for (const struct cmd *const *sub = group->subs; *sub; sub++) {
         if ((*sub)->heading || sub == group->subs)
             fprintf(to, "\n%s:\n", (*sub)->heading ? (*sub)->heading : "Commands");
         fprintf(to, "  %-*s  %s\n", width, cmd_word(*sub), (*sub)->summary);
     }
-    fputs("\n'drover help", to);
-    print_name(group, to);
-    fputs(" COMMAND' explains a command.\n", to);
+    fprintf(to, "\n'drover help%s%s COMMAND' explains a command.\n", gap(group), group->name);
 }
 
 static int run_sub(const struct cmd *group, int argc, char **argv)
@@ -324,15 +277,13 @@ static int run_sub(const struct cmd *group, int argc, char **argv)
 
 int cmd_run(const struct cmd *c, int argc, char **argv)
 {
-    struct cmd_parser p = {.c = c};
-    int status;
-
+    struct cmd_parser p = {.c = c, .call = {.cmd = c, .values = p.values}};
+    bool help = false;
     if (c->subs)
         return run_sub(c, argc, argv);
-    if (!parse(&p, argc, argv, &status))
-        return status;
-    p.call.cmd = c;
-    p.call.values = p.values;
+    TRY(parse(&p, argc, argv, &help));
+    if (help)
+        return cmd_help(c, 0, NULL);
     p.call.client = client;
     return c->run(&p.call);
 }
@@ -340,10 +291,8 @@ int cmd_run(const struct cmd *c, int argc, char **argv)
 int cmd_help(const struct cmd *group, int count, char **words)
 {
     const struct cmd *c = group;
-
     for (int i = 0; i < count && c->subs; i++) {
         const struct cmd *sub = find_sub(c, words[i]);
-
         if (!sub)
             return unknown_sub(c, words[i]);
         c = sub;
@@ -362,18 +311,15 @@ int cmd_help(const struct cmd *group, int count, char **words)
 static size_t distance(const char *a, const char *b)
 {
     size_t row[32], len = strlen(b);
-
     if (len >= 32)
         return SIZE_MAX;
     for (size_t j = 0; j <= len; j++)
         row[j] = j;
     for (size_t i = 1; a[i - 1]; i++) {
         size_t diagonal = row[0];
-
         row[0] = i;
         for (size_t j = 1; j <= len; j++) {
             size_t best = diagonal + (a[i - 1] != b[j - 1]);
-
             best = row[j] + 1 < best ? row[j] + 1 : best;
             best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
             diagonal = row[j];
@@ -387,10 +333,8 @@ const char *cmd_nearest(const char *word, const char *const *names, size_t count
 {
     const char *nearest = NULL;
     size_t least = 3; /* two wrong letters are a typo, three are another word */
-
     for (size_t i = 0; i < count; i++) {
         size_t d = distance(word, names[i]);
-
         if (d < least && d < strlen(names[i])) {
             least = d;
             nearest = names[i];

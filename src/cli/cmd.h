@@ -40,13 +40,16 @@ struct client_options {
     bool json;
 };
 
-/* The value of an option whose row has no target of its own. number is -1 until it is given. */
-union cmd_value {
-    const char *text;
-    int64_t number;
-    bool flag;
-    int choice;
-    struct option_list list;
+/* An option that was given, and the target of a row that has none of its own. */
+struct cmd_value {
+    const char *given; /* the text of its value, "" for a flag; NULL: it was not given */
+    union {
+        const char *text;
+        int64_t number;
+        bool flag;
+        int choice;
+        struct option_list list;
+    };
 };
 
 struct cmd;
@@ -56,10 +59,9 @@ struct cmd_call {
     const struct cmd *cmd;
     int count; /* of operands */
     char **operands;
-    char **command;                /* what follows "--", ends with NULL */
-    const union cmd_value *values; /* by row of cmd->options */
+    char **command;                 /* what follows "--", ends with NULL */
+    const struct cmd_value *values; /* by row of cmd->options */
     struct client_options client;
-    const char *session; /* of a verb that needs one */
 };
 
 struct cmd {
@@ -127,7 +129,6 @@ extern const struct cmd cmd_add, cmd_claim, cmd_done, cmd_renew, cmd_work, cmd_l
 extern const struct cmd cmd_graph_run, cmd_exec, cmd_nodes, cmd_show, cmd_log, cmd_wait, cmd_kill,
     cmd_retry, cmd_top, cmd_agent;
 extern const struct cmd cmd_world, cmd_world_work, cmd_queue, cmd_queue_work, cmd_workers;
-extern const struct cmd cmd_batch, cmd_batch_show, cmd_job, cmd_job_work, cmd_lock, cmd_access,
-    cmd_legacy;
+extern const struct cmd cmd_batch, cmd_job, cmd_job_work, cmd_lock, cmd_access, cmd_legacy;
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Flattens the tables of commands to a list, then prints one script: a frame, and in it tables of
- * the words that may stand in each place. The tables of options tell what these are: "strict|none"
- * are words, FILE and DIR are files, GROUP is asked from the server.
+ * A script is a frame of text, and in it tables with a line for each command: which words may stand
+ * in each place. The tables of options tell what these are: "strict|none" are words, FILE and DIR
+ * are files, GROUP is asked from the server.
  */
 #include "cli/cmd.h"
 
@@ -9,37 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
-
-/* One command, or a group of them. */
-struct entry {
-    struct entry *next;
-    const char *name, *summary, *operands;
-    const struct option *options;
-    size_t option_count;
-};
-
-struct entries {
-    struct entry *first, **end;
-    struct arena arena;
-};
-
-/* A group stands before its commands. */
-static void add_entries(struct entries *list, const struct cmd *group)
-{
-    for (const struct cmd *const *sub = group->subs; *sub; sub++) {
-        const struct cmd *c = *sub;
-        struct entry *e = arena_zalloc(&list->arena, sizeof *e);
-        struct option *options = arena_alloc(&list->arena, CMD_OPTIONS_MAX * sizeof *options);
-
-        *e = (struct entry){NULL,        c->name, c->summary,
-                            c->operands, options, cmd_all_options(c, options)};
-        *list->end = e;
-        list->end = &e->next;
-        if (c->subs)
-            add_entries(list, c);
-    }
-}
+static const struct cmd *drover;
 
 /* What may stand in one place. */
 
@@ -74,34 +44,17 @@ static void print_words(const char *text)
         putchar(*text == '|' ? ' ' : *text);
 }
 
-/* The word of a command that follows the words of a group ("" is drover itself), or NULL. */
-static const char *word_in(const struct entry *e, const char *group)
+/* The commands whose words may follow. */
+static const struct cmd *const *next_commands(const struct cmd *c)
 {
-    size_t len = strlen(group);
-    const char *word = e->name + (len ? len + 1 : 0);
-
-    if (len && (strncmp(e->name, group, len) != 0 || e->name[len] != ' '))
-        return NULL;
-    return strchr(word, ' ') ? NULL : word;
-}
-
-static void print_words_of(const struct entries *list, const char *group)
-{
-    for (const struct entry *e = list->first; e; e = e->next) {
-        const char *word = word_in(e, group);
-
-        if (word)
-            printf(" %s", word);
-    }
+    static const struct cmd *const none[] = {NULL};
+    return !strcmp(c->name, "help") ? drover->subs : c->subs ? c->subs : none;
 }
 
 /* A case that matches every command; the same for bash and zsh. */
-static void print_names(const struct entries *list)
+static void print_name(const struct cmd *c)
 {
-    printf("    case \"$try\" in\n    ");
-    for (const struct entry *e = list->first; e; e = e->next)
-        printf("%s'%s'", e == list->first ? "" : "|", e->name);
-    printf(") command=$try ;;\n    esac\n");
+    printf("%s'%s'", c == drover->subs[0] ? "" : "|", c->name);
 }
 
 /* How a shell completes the value of an option. */
@@ -109,84 +62,57 @@ struct value_style {
     const char *before_words, *after_words, *files, *nothing;
 };
 
-static void print_values(const struct entries *list, const struct value_style *style)
+static void print_values(const struct cmd *c, const struct value_style *style)
 {
-    for (const struct entry *e = list->first; e; e = e->next)
-        for (size_t i = 0; i < e->option_count; i++) {
-            const char *argument = e->options[i].argument;
-            enum completion_kind kind = kind_of(argument);
-
-            if (!argument)
-                continue;
-            printf("  '%s --%s') ", e->name, e->options[i].name);
-            if (kind == KIND_WORDS) {
-                printf("%s", style->before_words);
-                print_words(argument);
-                printf("%s", style->after_words);
-            } else {
-                printf("%s", kind == KIND_FILES ? style->files : style->nothing);
-            }
-            printf(" ;;\n");
+    struct option options[CMD_OPTIONS_MAX];
+    size_t count = cmd_all_options(c, options);
+    for (const struct option *o = options; o < options + count; o++) {
+        enum completion_kind kind = kind_of(o->argument);
+        if (!o->argument)
+            continue;
+        printf("  '%s --%s') ", c->name, o->name);
+        if (kind == KIND_WORDS) {
+            printf("%s", style->before_words);
+            print_words(o->argument);
+            printf("%s", style->after_words);
+        } else {
+            printf("%s", kind == KIND_FILES ? style->files : style->nothing);
         }
+        printf(" ;;\n");
+    }
 }
 
 /* bash */
 
-static void bash_command(const struct entries *list, const struct entry *e)
+static void bash_values(const struct cmd *c)
 {
-    enum completion_kind kind = kind_of(e->operands);
+    print_values(c, &(struct value_style){"words='", "'", "kind=files", "kind=nothing"});
+}
 
-    printf("    '%s') options='", e->name);
-    for (size_t i = 0; i < e->option_count; i++)
-        printf("--%s ", e->options[i].name);
-    printf("--help' words='");
-    print_words_of(list, strcmp(e->name, "help") ? e->name : "");
+static void bash_command(const struct cmd *c)
+{
+    enum completion_kind kind = kind_of(c->operands);
+    struct option options[CMD_OPTIONS_MAX];
+    size_t count = cmd_all_options(c, options);
+    printf("    '%s') options='", c->name);
+    for (size_t i = 0; i < count; i++)
+        printf("--%s ", options[i].name);
+    printf("--help%s' words='", c == drover ? " --version" : "");
+    for (const struct cmd *const *sub = next_commands(c); *sub; sub++)
+        printf(" %s", cmd_word(*sub));
     if (kind == KIND_WORDS)
-        print_words(e->operands);
+        print_words(c->operands);
     printf("'%s ;;\n", kind == KIND_FILES    ? " kind=files"
                        : kind == KIND_GROUPS ? " kind=groups"
                                              : "");
 }
 
-static void bash_print(const struct entries *list)
-{
-    fputs("# Completion of drover for bash. Generated by 'drover completion bash'.\n"
-          "_drover() {\n"
-          "  local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
-          "  local command='' options='' words='' kind='' try i\n"
-          "  COMPREPLY=()\n"
-          "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-          "    case \"${COMP_WORDS[i]}\" in\n"
-          "    --) COMPREPLY=($(compgen -c -- \"$cur\")); return ;;\n"
-          "    -*) continue ;;\n"
-          "    esac\n"
-          "    try=\"${command:+$command }${COMP_WORDS[i]}\"\n",
-          stdout);
-    print_names(list);
-    printf("  done\n  case \"$command $prev\" in\n");
-    print_values(list, &(struct value_style){"words='", "'", "kind=files", "kind=nothing"});
-    printf("  *)\n    case \"$command\" in\n    '') options='--help --version' words='");
-    print_words_of(list, "");
-    printf("' ;;\n");
-    for (const struct entry *e = list->first; e; e = e->next)
-        bash_command(list, e);
-    fputs("    esac ;;\n"
-          "  esac\n"
-          "  if [[ $cur == -* ]]; then\n"
-          "    COMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
-          "    return\n"
-          "  fi\n"
-          "  case \"$kind\" in\n"
-          "  files) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
-          "  groups) words+=\" $(drover groups 2>/dev/null)\" ;;\n"
-          "  esac\n"
-          "  COMPREPLY+=($(compgen -W \"$words\" -- \"$cur\"))\n"
-          "}\n"
-          "complete -o filenames -F _drover drover\n",
-          stdout);
-}
-
 /* zsh */
+
+static void zsh_values(const struct cmd *c)
+{
+    print_values(c, &(struct value_style){"compadd --", "; return", "_files; return", ":; return"});
+}
 
 /* 'word:what it is about', up to the end of a line, in quotes. */
 static void zsh_item(const char *dashes, const char *word, const char *about)
@@ -201,99 +127,137 @@ static void zsh_item(const char *dashes, const char *word, const char *about)
     putchar('\'');
 }
 
-static void zsh_options(const struct entry *e)
+static void zsh_options(const struct cmd *c)
 {
-    printf("    '%s') list=(", e->name);
-    for (size_t i = 0; i < e->option_count; i++)
-        zsh_item("--", e->options[i].name, e->options[i].help);
+    struct option options[CMD_OPTIONS_MAX];
+    size_t count = cmd_all_options(c, options);
+    printf("    '%s') list=(", c->name);
+    for (size_t i = 0; i < count; i++)
+        zsh_item("--", options[i].name, options[i].help);
     zsh_item("--", "help", "Print this and exit.");
     printf(") ;;\n");
 }
 
-static void zsh_subs(const struct entries *list, const char *command, const char *group)
+static void zsh_operands(const struct cmd *c)
 {
-    printf("  '%s') list=(", command);
-    for (const struct entry *e = list->first; e; e = e->next)
-        if (word_in(e, group))
-            zsh_item("", word_in(e, group), e->summary);
-    printf(")");
+    enum completion_kind kind = kind_of(c->operands);
+    printf("  '%s') list=(", c->name);
+    for (const struct cmd *const *sub = next_commands(c); *sub; sub++)
+        zsh_item("", cmd_word(*sub), (*sub)->summary);
+    printf(")%s", kind == KIND_WORDS    ? "; compadd --"
+                  : kind == KIND_FILES  ? "; _files"
+                  : kind == KIND_GROUPS ? "; compadd -- ${(f)\"$(drover groups 2>/dev/null)\"}"
+                                        : "");
+    if (kind == KIND_WORDS)
+        print_words(c->operands);
+    printf(" ;;\n");
 }
 
-static void zsh_operands(const struct entries *list, const struct entry *e)
+/* The scripts. */
+
+/* A text, and a table that follows it. */
+struct part {
+    const char *text;
+    void (*print)(const struct cmd *c); /* NULL: the end */
+    bool drover_too;                    /* the table begins with drover itself */
+};
+
+static const struct part BASH[] = {
+    {"# Completion of drover for bash. Generated by 'drover completion bash'.\n"
+     "_drover() {\n"
+     "  local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
+     "  local command='' options='' words='' kind='' try i\n"
+     "  COMPREPLY=()\n"
+     "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+     "    case \"${COMP_WORDS[i]}\" in\n"
+     "    --) COMPREPLY=($(compgen -c -- \"$cur\")); return ;;\n"
+     "    -*) continue ;;\n"
+     "    esac\n"
+     "    try=\"${command:+$command }${COMP_WORDS[i]}\"\n"
+     "    case \"$try\" in\n"
+     "    ",
+     print_name},
+    {") command=$try ;;\n"
+     "    esac\n"
+     "  done\n"
+     "  case \"$command $prev\" in\n",
+     bash_values},
+    {"  *)\n"
+     "    case \"$command\" in\n",
+     bash_command, true},
+    {"    esac ;;\n"
+     "  esac\n"
+     "  if [[ $cur == -* ]]; then\n"
+     "    COMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
+     "    return\n"
+     "  fi\n"
+     "  case \"$kind\" in\n"
+     "  files) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
+     "  groups) words+=\" $(drover groups 2>/dev/null)\" ;;\n"
+     "  esac\n"
+     "  COMPREPLY+=($(compgen -W \"$words\" -- \"$cur\"))\n"
+     "}\n"
+     "complete -o filenames -F _drover drover\n"},
+};
+
+static const struct part ZSH[] = {
+    {"#compdef drover\n"
+     "# Completion of drover for zsh. Generated by 'drover completion zsh'.\n"
+     "_drover() {\n"
+     "  local command='' try i\n"
+     "  local -a list\n"
+     "  for ((i = 2; i < CURRENT; i++)); do\n"
+     "    case \"${words[i]}\" in\n"
+     "    --) (( i + 1 == CURRENT )) && _command_names || _files; return ;;\n"
+     "    -*) continue ;;\n"
+     "    esac\n"
+     "    try=\"${command:+$command }${words[i]}\"\n"
+     "    case \"$try\" in\n"
+     "    ",
+     print_name},
+    {") command=$try ;;\n"
+     "    esac\n"
+     "  done\n"
+     "  case \"$command ${words[CURRENT-1]}\" in\n",
+     zsh_values},
+    {"  esac\n"
+     "  if [[ ${words[CURRENT]} == -* ]]; then\n"
+     "    case \"$command\" in\n"
+     "    '') list=('--help:explain drover' '--version:print the version') ;;\n",
+     zsh_options},
+    {"    esac\n"
+     "    _describe -o option list\n"
+     "    return\n"
+     "  fi\n"
+     "  case \"$command\" in\n",
+     zsh_operands, true},
+    {"  esac\n"
+     "  (( $#list )) && _describe command list\n"
+     "}\n"
+     "if [[ $funcstack[1] == _drover ]]; then _drover \"$@\"; else compdef _drover drover; fi\n"},
+};
+
+/* A group stands before its commands. */
+static void print_table(const struct cmd *group, void (*print)(const struct cmd *c))
 {
-    zsh_subs(list, e->name, strcmp(e->name, "help") ? e->name : "");
-    switch (kind_of(e->operands)) {
-    case KIND_WORDS:
-        printf("; compadd --");
-        print_words(e->operands);
-        break;
-    case KIND_FILES:
-        printf("; _files");
-        break;
-    case KIND_GROUPS:
-        printf("; compadd -- ${(f)\"$(drover groups 2>/dev/null)\"}");
-        break;
-    case KIND_NOTHING:
-        break;
+    for (const struct cmd *const *sub = group->subs; sub && *sub; sub++) {
+        print(*sub);
+        print_table(*sub, print);
     }
-    printf(" ;;\n");
 }
 
-static void zsh_print(const struct entries *list)
-{
-    fputs("#compdef drover\n"
-          "# Completion of drover for zsh. Generated by 'drover completion zsh'.\n"
-          "_drover() {\n"
-          "  local command='' try i\n"
-          "  local -a list\n"
-          "  for ((i = 2; i < CURRENT; i++)); do\n"
-          "    case \"${words[i]}\" in\n"
-          "    --) (( i + 1 == CURRENT )) && _command_names || _files; return ;;\n"
-          "    -*) continue ;;\n"
-          "    esac\n"
-          "    try=\"${command:+$command }${words[i]}\"\n",
-          stdout);
-    print_names(list);
-    printf("  done\n  case \"$command ${words[CURRENT-1]}\" in\n");
-    print_values(list,
-                 &(struct value_style){"compadd --", "; return", "_files; return", ":; return"});
-    fputs("  esac\n"
-          "  if [[ ${words[CURRENT]} == -* ]]; then\n"
-          "    case \"$command\" in\n"
-          "    '') list=('--help:explain drover' '--version:print the version') ;;\n",
-          stdout);
-    for (const struct entry *e = list->first; e; e = e->next)
-        zsh_options(e);
-    fputs("    esac\n"
-          "    _describe -o option list\n"
-          "    return\n"
-          "  fi\n"
-          "  case \"$command\" in\n",
-          stdout);
-    zsh_subs(list, "", "");
-    printf(" ;;\n");
-    for (const struct entry *e = list->first; e; e = e->next)
-        zsh_operands(list, e);
-    fputs(
-        "  esac\n"
-        "  (( $#list )) && _describe command list\n"
-        "}\n"
-        "if [[ $funcstack[1] == _drover ]]; then _drover \"$@\"; else compdef _drover drover; fi\n",
-        stdout);
-}
-
-bool completion_print(const char *shell, const struct cmd *drover)
+bool completion_print(const char *shell, const struct cmd *all)
 {
     bool bash = !strcmp(shell, "bash");
-    struct entries list = {.end = &list.first};
-
     if (!bash && strcmp(shell, "zsh") != 0)
         return false;
-    add_entries(&list, drover);
-    if (bash)
-        bash_print(&list);
-    else
-        zsh_print(&list);
-    arena_release(&list.arena);
-    return true;
+    drover = all;
+    for (const struct part *p = bash ? BASH : ZSH;; p++) {
+        fputs(p->text, stdout);
+        if (!p->print)
+            return true;
+        if (p->drover_too)
+            p->print(drover);
+        print_table(drover, p->print);
+    }
 }

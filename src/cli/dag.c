@@ -1,20 +1,163 @@
-/* drover nodes, show, log, wait, kill, retry, agent. */
+/* drover exec, nodes, show, log, wait, kill, retry, top. */
+#include "cli/dag.h"
+
 #include <inttypes.h>
-#include <stdlib.h>
+#include <poll.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/human.h"
-#include "base/mem.h"
-#include "cli/agent.h"
-#include "cli/dag.h"
 #include "cli/verb.h"
-#include "dag/runner.h"
 
-enum { FOLLOW_WAIT_MS = 10 * 1000 };
+enum { FOLLOW_WAIT_MS = 10 * 1000, TOP_ROWS_MAX = 40 };
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+/* What the commands share. */
+
+volatile sig_atomic_t interrupts;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupts++;
+}
+
+void interrupts_catch(int number)
+{
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigaction(number, &action, NULL);
+}
+
+/* When the output was replaced because the node runs again, it is read from its beginning. */
+int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool *ret_more)
+{
+    struct client_reply reply;
+    char from[80] = "";
+
+    *ret_more = false;
+    if (f->pid[0])
+        snprintf(from, sizeof from, "start=%s&pid=%s&", f->start, f->pid);
+    c->wait_ms = wait_ms;
+    TRY(client_try(c, &reply, NULL, "GET /v1/nodes/%s/data/%s?%swait=%" PRId64, f->id, f->key, from,
+                   wait_ms));
+    if (reply.status == 410 && f->pid[0]) {
+        f->pid[0] = '\0';
+        *ret_more = true;
+        return CMD_OK;
+    }
+    if (reply.status == 404 && f->pid[0])
+        return CMD_OK; /* it ended without any output */
+    if (reply.status != 200)
+        return client_refused(c, &reply);
+    struct str text = json_text_of(reply.json, "data");
+    fwrite(text.p, 1, text.len, f->to);
+    fflush(f->to);
+    const struct json *page = json_get(reply.json, "pagination");
+    *ret_more = page != NULL;
+    if (page) {
+        struct str next = json_text_of(page, "next"), pid = json_text_of(page, "pid");
+        snprintf(f->start, sizeof f->start, "%.*s", STR_ARGS(next));
+        snprintf(f->pid, sizeof f->pid, "%.*s", STR_ARGS(pid));
+    }
+    arena_reset(&c->arena);
+    return CMD_OK;
+}
+
+/* exec */
+
+static const char *exec_group, *exec_cwd;
+static int64_t exec_timeout_ms;
+
+static void put_exec(struct buf *b, int count, char **words)
+{
+    char here[4096];
+    json_open(b, '[');
+    json_open(b, '{');
+    json_member_open(b, "metadata", '{');
+    json_member_text(b, "type", STR("command"));
+    if (exec_group)
+        json_member_text(b, "group", str_of(exec_group));
+    json_close(b, '}');
+    json_member_open(b, "data", '{');
+    json_member_text(b, "command", str_of(words[0]));
+    json_member_texts(b, "args", (const char *const *)words + 1, (size_t)count - 1);
+    if (exec_cwd || getcwd(here, sizeof here))
+        json_member_text(b, "cwd", str_of(exec_cwd ? exec_cwd : here));
+    if (exec_timeout_ms)
+        json_member_int(b, "timeout", exec_timeout_ms);
+    json_close(b, '}');
+    json_close(b, '}');
+    json_close(b, ']');
+}
+
+/* The first interrupt kills the node and waits for its end; the second does not wait. */
+static void check_interrupts(struct client *c, const char *id, bool *killed)
+{
+    struct client_reply reply;
+    if (!interrupts || *killed)
+        return;
+    *killed = true;
+    signal(SIGINT, SIG_DFL);
+    client_error("interrupted: killing node %s; interrupt again to stop waiting for it", id);
+    client_call(c, &reply, NULL, "PUT /v1/scheduler/kill?id=%s", id);
+}
+
+/* Copies both outputs until the node has ended. Returns its exit status. */
+static int follow_exec(struct client *c, const char *id)
+{
+    struct dag_output out = {.id = id, .key = "stdout", .to = stdout};
+    struct dag_output err = {.id = id, .key = "stderr", .to = stderr};
+    bool more_out = true, more_err = true, killed = false;
+    struct client_reply reply;
+
+    interrupts_catch(SIGINT);
+    while (more_out || more_err) {
+        check_interrupts(c, id, &killed);
+        if (more_out)
+            TRY(follow_output(c, &out, out.pid[0] ? 200 : 0, &more_out));
+        if (more_err)
+            TRY(follow_output(c, &err, 0, &more_err));
+    }
+    c->wait_ms = INT64_C(1) << 40;
+    TRY(client_call(c, &reply, NULL, "GET /v1/scheduler/wait?id=%s", id));
+    TRY(client_call(c, &reply, NULL, "GET /v1/nodes/%s", id));
+    const struct json *metadata = json_get(reply.json, "metadata"),
+                      *result = json_get(json_get(reply.json, "data"), "result");
+    struct str state = json_text_of(metadata, "state"), reason = json_text_of(metadata, "reason");
+    bool finished = str_eq(state, STR("finished"));
+    if (!finished)
+        client_error("node %s %.*s: %.*s", id, STR_ARGS(state), STR_ARGS(reason));
+    if (killed)
+        return 130;
+    return result && result->kind == JSON_INT && (result->number || finished) ? (int)result->number
+                                                                              : CMD_FAILURE;
+}
+
+static int run_exec(const struct cmd_call *call)
+{
+    CLEANUP(client_close) struct client c = {0};
+    CLEANUP(buf_release) struct buf body = {0};
+    struct client_reply reply;
+    char id[24];
+    TRY(client_open(&c, &call->client));
+    put_exec(&body, call->count, call->operands);
+    TRY(client_call(&c, &reply, buf_text(&body), "POST /v1/nodes"));
+    struct str text = json_text_of(reply.json ? reply.json->first : NULL, "id");
+    snprintf(id, sizeof id, "%.*s", STR_ARGS(text));
+    return follow_exec(&c, id);
+}
+
+const struct cmd cmd_exec = CMD_INIT(
+    "exec", "run one command as a node", "-- COMMAND [ARGUMENT]...",
+    "Runs one command as a node, prints its output, and ends with its exit status. An\n"
+    "interrupt (Ctrl-C) kills the node.",
+    CMD_OPTIONS({"group", "GROUP", "Run it on an agent of this group. Default: drover/run.",
+                 option_text, &exec_group},
+                {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
+                 &exec_cwd},
+                {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
+                 &exec_timeout_ms, 1, INT32_MAX}),
+    CMD_REMOTE, run_exec);
 
 /* nodes */
 
@@ -23,13 +166,11 @@ static int parse_states(const struct option *o, const char *text, struct err_inf
 {
     static char states[256];
     size_t len = 0;
-
     (void)e;
     states[0] = '\0';
     for (const char *at = text; *at && len < sizeof states;) {
         size_t word = strcspn(at, ",");
         bool waits = word == strlen("waiting") && !strncmp(at, "waiting", word);
-
         len += (size_t)snprintf(states + len, sizeof states - len, "%s%.*s", len ? "," : "",
                                 waits ? (int)strlen("incipient") : (int)word,
                                 waits ? "incipient" : at);
@@ -39,40 +180,16 @@ static int parse_states(const struct option *o, const char *text, struct err_inf
     return 0;
 }
 
-static void put_time(struct table *t, const struct json *n)
-{
-    int64_t from = json_int_of(n, "started"), to = json_int_of(n, "ended");
-    char out[HUMAN_SIZE];
-
-    table_cell(t, TERM_PLAIN, "%s",
-               from ? human_span(out, (to ? to : clock_wall_ms()) - from) : "");
-}
-
-static int print_nodes(const struct cmd_call *call, const struct json *reply)
-{
-    static const struct table_column columns[] = {{"ID", true}, {"STATE"},      {"TYPE"},  {"NAME"},
-                                                  {"PARENT"},   {"TIME", true}, {"REASON"}};
-    struct table t;
-
-    (void)call;
-    if (!reply || reply->kind != JSON_LIST)
-        return CMD_OK;
-    table_init(&t, columns, COUNT(columns));
-    json_each(n, reply) {
-        struct str state = json_text_of(n, "state");
-
-        table_text(&t, TERM_PLAIN, json_text_of(n, "id"));
-        table_text(&t, verb_colour(state), verb_state_word(state));
-        table_text(&t, TERM_PLAIN, json_text_of(n, "type"));
-        table_text(&t, TERM_BOLD, json_text_of(n, "name"));
-        table_text(&t, TERM_DIM, json_text_of(n, "parent"));
-        put_time(&t, n);
-        table_text(&t, TERM_PLAIN, json_text_of(n, "reason"));
-    }
-    table_print(&t, stdout);
-    table_release(&t);
-    return CMD_OK;
-}
+static const struct verb_column NODES[] = {
+    {{"ID", true}, "id"},
+    {{"STATE"}, "state", VERB_STATE},
+    {{"TYPE"}, "type"},
+    {{"NAME"}, "name", .colour = TERM_BOLD},
+    {{"PARENT"}, "parent", .colour = TERM_DIM},
+    {{"TIME", true}, NULL, VERB_TOOK},
+    {{"REASON"}, "reason"},
+    {{0}},
+};
 
 const struct cmd cmd_nodes = VERB_INIT(
     "nodes", "list nodes", NULL, "Lists the nodes of the DAG.",
@@ -81,27 +198,23 @@ const struct cmd cmd_nodes = VERB_INIT(
                  "failed, killed, skipped.",
                  parse_states},
                 {"type", "TYPES", "Only those of these types, comma-separated.", option_text}),
-    "GET", "/v1/nodes", .print = print_nodes);
+    "GET", "/v1/nodes", .list = "", .columns = NODES);
 
 /* show */
 
 static void print_line(const char *name, struct str text, enum term_colour colour)
 {
-    bool coloured = colour != TERM_PLAIN && term_has_colour(stdout);
-    struct buf b = {0};
-
+    CLEANUP(buf_release) struct buf b = {0};
     if (!text.len)
         return;
-    term_put_safe(&b, text, SIZE_MAX);
-    printf("%-9s %s%.*s%s\n", name, coloured ? term_colour(colour) : "", STR_ARGS(b),
-           coloured ? term_colour(TERM_PLAIN) : "");
-    buf_release(&b);
+    buf_printf(&b, "%-9s ", name);
+    term_paint(&b, term_has_colour(stdout), colour, text, SIZE_MAX);
+    puts(buf_text(&b));
 }
 
 static void print_time(const char *name, int64_t ms)
 {
     char out[HUMAN_SIZE];
-
     if (ms)
         print_line(name, str_of(human_time(out, ms)), TERM_PLAIN);
 }
@@ -110,7 +223,6 @@ static void print_times(const struct json *m)
 {
     int64_t started = json_int_of(m, "started"), ended = json_int_of(m, "ended");
     char out[HUMAN_SIZE];
-
     print_time("started", started);
     print_time("ended", ended);
     if (started && ended)
@@ -119,15 +231,14 @@ static void print_times(const struct json *m)
         printf("%-9s %" PRId64 "\n", "attempts", json_int_of(m, "attempts"));
 }
 
-static int print_node(const struct cmd_call *call, const struct json *node)
+static int print_node(const struct json *node)
 {
     static const char *const fields[] = {"id", "name", "type", "parent", "when", "group", "branch"};
     const struct json *m = json_get(node, "metadata"), *data = json_get(node, "data"),
                       *parents = json_get(m, "parents");
     struct str state = json_text_of(m, "state");
 
-    (void)call;
-    for (size_t i = 0; i < COUNT(fields); i++) {
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (!strcmp(fields[i], "parent") && parents && parents->count > 1)
             print_line("parents", parents->raw, TERM_PLAIN);
         else
@@ -140,7 +251,6 @@ static int print_node(const struct cmd_call *call, const struct json *node)
     if (data && data->kind == JSON_OBJECT)
         json_each(v, data) {
             char key[32];
-
             snprintf(key, sizeof key, "%.*s", STR_ARGS(v->key));
             print_line(key, v->kind == JSON_TEXT ? v->text : v->raw, TERM_PLAIN);
         }
@@ -161,24 +271,23 @@ static int run_log(const struct cmd_call *call)
 {
     static const char *const keys[] = {"mixedout", "stdout", "stderr"};
     struct dag_output f = {.id = call->operands[0], .key = keys[stream], .to = stdout};
-    struct client *c = client_open(&call->client);
+    CLEANUP(client_close) struct client c = {0};
     struct client_reply reply;
-    bool more = true;
-    int status;
 
-    if (!c)
-        return CMD_FAILURE;
-    status = get_node(c, f.id, &reply);
-    while (!status && more) {
+    TRY(client_open(&c, &call->client));
+    if (!option_digits(f.id, 0, INT64_C(999999999999999999), &(int64_t){0})) {
+        client_error("'%s' is not the id of a node", f.id);
+        return CMD_USAGE;
+    }
+    TRY(client_call(&c, &reply, NULL, "GET /v1/nodes/%s", f.id));
+    for (bool more = true; more;) {
         char before[24];
-
         memcpy(before, f.start, sizeof before);
-        status = follow_output(c, &f, follow && f.pid[0] ? FOLLOW_WAIT_MS : 0, &more);
+        TRY(follow_output(&c, &f, follow && f.pid[0] ? FOLLOW_WAIT_MS : 0, &more));
         if (!follow && !strcmp(before, f.start))
             break; /* that is all for now */
     }
-    client_close(c);
-    return status;
+    return CMD_OK;
 }
 
 const struct cmd cmd_log =
@@ -191,21 +300,24 @@ const struct cmd cmd_log =
 
 /* wait, kill, retry */
 
-static int print_states(const struct cmd_call *call, const struct json *list)
+static int print_states(const struct json *list)
 {
     int status = CMD_OK;
-
-    if (!list || list->kind != JSON_LIST)
-        return CMD_OK;
-    json_each(n, list) {
+    json_each(n, json_list(list)) {
         struct str id = json_text_of(n, "id"), state = json_text_of(n, "state"),
                    word = verb_state_word(state);
-
         printf("%.*s %.*s\n", STR_ARGS(id), STR_ARGS(word));
         if (!str_eq(state, STR("finished")) && !str_eq(state, STR("skipped")))
             status = CMD_FAILURE;
     }
-    return call->cmd == &cmd_wait ? status : CMD_OK;
+    return status;
+}
+
+/* Only wait tells by its exit status how the nodes ended. */
+static int print_states_only(const struct json *list)
+{
+    print_states(list);
+    return CMD_OK;
 }
 
 const struct cmd cmd_wait = VERB_INIT(
@@ -221,74 +333,88 @@ const struct cmd cmd_kill =
               "Kills nodes: sends TERM to all their processes, and KILL after a grace period. A\n"
               "node that has not started never starts.",
               NULL, "PUT", "/v1/scheduler/kill?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-              .print = print_states);
+              .print = print_states_only);
 
 const struct cmd cmd_retry = VERB_INIT(
     "retry", "run nodes again that failed or were killed", "ID...",
     "Runs nodes again that failed or were killed. The nodes after them that were skipped\n"
     "wait again.",
     NULL, "PUT", "/v1/scheduler/retry?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-    .print = print_states);
+    .print = print_states_only);
 
-/* agent */
+/* top */
 
-static const char *groups = "drover/run", *log_dir;
-static int64_t jobs, lease_ms = AGENT_LEASE_MS, grace_ms = RUN_GRACE_MS;
+static bool print_only_once;
+static int64_t every_ms = 1000;
 
-static uint32_t split_groups(char *text, const char **list, uint32_t max)
+static void print_counts(const struct json *v)
 {
-    uint32_t count = 0;
-    char *save;
-
-    for (char *one = strtok_r(text, ",", &save); one && count < max;
-         one = strtok_r(NULL, ",", &save))
-        list[count++] = one;
-    return count;
+    const struct json *states = json_get(v, "states");
+    if (states && states->kind == JSON_OBJECT)
+        json_each(m, states) {
+            struct str word = verb_state_word(m->key);
+            printf("%.*s %" PRId64 "  ", STR_ARGS(word), m->number);
+        }
+    printf("jobs %" PRId64 "\n\n", json_int_of(v, "jobs"));
 }
 
-static int run_agent(const struct cmd_call *call)
+static int print_once(struct client *c, bool clear)
 {
-    char *text = mem_dup(groups, strlen(groups));
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct client_config config;
-    const char *list[100];
-    struct err_info why;
-    int status = CMD_FAILURE;
+    static const struct verb_column columns[] = {
+        {{"ID", true}, "id"},
+        {{"NAME"}, "name", .colour = TERM_BOLD},
+        {{"TYPE"}, "type"},
+        {{"GROUP"}, "group", .colour = TERM_DIM},
+        {{"TIME", true}, NULL, VERB_TOOK, .colour = TERM_YELLOW},
+        {{"TRY"}, "attempts", VERB_NUMBER},
+        {{0}},
+    };
+    struct client_reply counts, running;
+    TRY(client_call(c, &counts, NULL, "GET /v1/scheduler"));
+    TRY(client_call(c, &running, NULL, "GET /v1/nodes?state=running"));
+    if (clear)
+        fputs("\033[H\033[J", stdout);
+    print_counts(counts.json);
+    verb_print_rows(running.json, columns, TOP_ROWS_MAX);
+    fflush(stdout);
+    arena_reset(&c->arena);
+    return CMD_OK;
+}
 
-    if (log_dir && run_make_log_dir(log_dir, &why)) {
-        client_error("%s", why.text);
-    } else if (client_configure(&call->client, &config)) {
-        struct agent_options o = {
-            .server = config.server ? config.server : TRANSPORT_SERVER_DEFAULT,
-            .token = config.token,
-            .groups = list,
-            .group_count = split_groups(text, list, COUNT(list)),
-            .jobs = jobs ? (uint32_t)jobs : (uint32_t)(cores > 0 ? cores : 1),
-            .lease_ms = lease_ms,
-            .grace_ms = grace_ms,
-            .log_dir = log_dir,
-        };
-        status = agent_main(&o);
-    }
-    free(text);
+/* Waits until the next refresh. False: q was pressed. */
+static bool pause_for(int64_t ms)
+{
+    struct pollfd in = {.fd = 0, .events = POLLIN};
+    char key;
+    if (poll(&in, 1, (int)ms) != 1)
+        return true;
+    return read(0, &key, 1) == 1 && key != 'q';
+}
+
+static int run_top(const struct cmd_call *call)
+{
+    CLEANUP(client_close) struct client c = {0};
+    struct termios before;
+    int status;
+    TRY(client_open(&c, &call->client));
+    if (print_only_once || !isatty(0) || !isatty(1) || tcgetattr(0, &before))
+        return print_once(&c, false);
+    interrupts_catch(SIGINT);
+    interrupts_catch(SIGTERM);
+    struct termios raw = before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    tcsetattr(0, TCSANOW, &raw);
+    do
+        status = print_once(&c, true);
+    while (!status && !interrupts && pause_for(every_ms) && !interrupts);
+    tcsetattr(0, TCSANOW, &before);
     return status;
 }
 
-const struct cmd cmd_agent = CMD_INIT(
-    "agent", "run nodes on this machine for a server", NULL,
-    "Runs nodes of the DAG on this machine, until it receives TERM or INT.",
-    CMD_OPTIONS(
-        {"group", "GROUPS", "Run nodes of these groups, comma-separated. Default: drover/run.",
-         option_text, &groups},
-        {"jobs", "N", "Run at most N commands at a time. Default: the number of cores.",
-         option_number, &jobs, 1, 100000},
-        {"lease", "TIME",
-         "The server gives the nodes to others when it has not heard from this agent for\n"
-         "this long. Default: 15s.",
-         option_span, &lease_ms, 500, 3600 * 1000},
-        {"grace", "TIME", "Time between TERM and KILL. Default: 5s.", option_span, &grace_ms, 0,
-         3600 * 1000},
-        {"log-dir", "DIR",
-         "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
-         option_text, &log_dir}),
-    CMD_REMOTE, run_agent);
+const struct cmd cmd_top =
+    CMD_INIT("top", "show what the DAG does, live", NULL,
+             "Shows, live, how many nodes are in each state, and the nodes that run. q ends it.",
+             CMD_OPTIONS({"once", NULL, "Print once and exit.", option_flag, &print_only_once},
+                         {"every", "TIME", "Refresh interval. Default: 1s.", option_span, &every_ms,
+                          100, 3600 * 1000}),
+             CMD_REMOTE, run_top);

@@ -1,14 +1,11 @@
 /* Parses a file of named nodes, and writes it for the API, Graphviz and Mermaid. */
 #include "cli/graph_file.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
-#include "base/mem.h"
+#include "cli/http_client.h"
 #include "dag/node.h"
 
 enum { FILE_LEN_MAX = 128 * 1024 * 1024 };
@@ -19,17 +16,14 @@ void graph_file_release(struct graph_file *f)
     *f = (struct graph_file){0};
 }
 
-static int cut(struct str s)
-{
-    return (int)(s.len < 80 ? s.len : 80);
-}
+/* For %.*s in a message. */
+#define CUT(s) (int)((s).len < 80 ? (s).len : 80), (s).p
 
 /* Names. */
 
 static uint32_t find_node(const struct graph_file *f, const struct map *by_name, struct str name)
 {
     uint32_t hash = map_hash_str(name);
-
     for (uint32_t at, r = map_first(by_name, hash, &at); r; r = map_next(by_name, hash, &at))
         if (str_eq(f->nodes[r - 1].name, name))
             return r - 1;
@@ -40,14 +34,12 @@ static int add_after(struct graph_file *f, const struct map *by_name, struct gra
                      const struct json *v, struct err_info *e)
 {
     uint32_t i = v->kind == JSON_TEXT ? find_node(f, by_name, v->text) : UINT32_MAX;
-
     if (v->kind != JSON_TEXT)
         return err_set(e, DROVER_BAD_ARGUMENT,
-                       "node '%.*s': after must be a name or a list of names", cut(n->name),
-                       n->name.p);
+                       "node '%.*s': after must be a name or a list of names", CUT(n->name));
     if (i == UINT32_MAX)
         return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': after: there is no node '%.*s'",
-                       cut(n->name), n->name.p, cut(v->text), v->text.p);
+                       CUT(n->name), CUT(v->text));
     n->after[n->after_count++] = i;
     return 0;
 }
@@ -56,16 +48,14 @@ static int read_after(struct graph_file *f, const struct map *by_name, struct gr
                       struct err_info *e)
 {
     const struct json *after = json_get(n->spec, "after");
-    int err = 0;
-
     n->after = arena_alloc(&f->arena, ((after ? after->count : 0) + 1) * sizeof *n->after);
     if (!after || after->kind == JSON_NULL)
         return 0;
     if (after->kind != JSON_LIST)
         return add_after(f, by_name, n, after, e);
-    for (const struct json *v = after->first; v && !err; v = v->next)
-        err = add_after(f, by_name, n, v, e);
-    return err;
+    json_each(v, after)
+        TRY(add_after(f, by_name, n, v, e));
+    return 0;
 }
 
 /* One node. */
@@ -83,17 +73,17 @@ static int read_node(struct graph_file *f, struct graph_node *n, const struct js
     n->name = v->key;
     n->spec = v;
     if (v->kind != JSON_OBJECT)
-        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s' must be an object, not %s", cut(v->key),
-                       v->key.p, json_kind_name(v));
+        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s' must be an object, not %s", CUT(v->key),
+                       json_kind_name(v));
     if (json_only(v, names, &why) || json_get_text(v, "type", &type, &why) < 0)
-        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': %s", cut(v->key), v->key.p, why.text);
+        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': %s", CUT(v->key), why.text);
     n->type = type.p                                   ? arena_text(&f->arena, type)
               : !command || command->kind == JSON_NULL ? "group"
               : command->kind == JSON_LIST             ? "command"
                                                        : "shell command";
     if (node_type_of(str_of(n->type)) < 0)
-        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': there is no type '%s'", cut(v->key),
-                       v->key.p, n->type);
+        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': there is no type '%s'", CUT(v->key),
+                       n->type);
     if (command && command->kind == JSON_TEXT)
         n->command = command->text;
     else if (command && command->kind == JSON_LIST)
@@ -104,11 +94,9 @@ static int read_node(struct graph_file *f, struct graph_node *n, const struct js
 static int reject_cycle(struct graph_file *f, const struct plan_changes *cycle, struct err_info *e)
 {
     CLEANUP(buf_release) struct buf text = {0};
-
     for (size_t k = 0; k <= cycle->count; k++) {
         struct str name = f->nodes[cycle->refs[k % cycle->count]].name;
-
-        buf_printf(&text, "%s%.*s", k ? " → " : "", cut(name), name.p);
+        buf_printf(&text, "%s%.*s", k ? " → " : "", CUT(name));
     }
     return err_set(e, DROVER_BAD_ARGUMENT, "cycle: %s", buf_text(&text));
 }
@@ -116,25 +104,26 @@ static int reject_cycle(struct graph_file *f, const struct plan_changes *cycle, 
 /* Sorts parents before children; where several nodes could come next, in the order of the file. */
 static int sort(struct graph_file *f, struct err_info *e)
 {
+    CLEANUP(plan_changes_release) struct plan_changes cycle = {0};
+    CLEANUP(arena_release) struct arena scratch = {0};
+    struct plan_spec *specs = arena_zalloc(&scratch, (f->count + 1) * sizeof *specs);
+    bool *out = arena_zalloc(&scratch, f->count + 1);
     uint32_t done = 0;
-    bool *out = mem_zalloc(f->count + 1);
-    struct plan_spec *specs = mem_zalloc((f->count + 1) * sizeof *specs);
-    struct plan_changes cycle = {0};
 
     for (uint32_t i = 0; i < f->count; i++) {
-        uint32_t *parents = mem_alloc((f->nodes[i].after_count + 1) * sizeof *parents);
-
-        for (uint32_t k = 0; k < f->nodes[i].after_count; k++)
-            parents[k] = plan_in_batch(f->nodes[i].after[k]);
+        const struct graph_node *n = &f->nodes[i];
+        uint32_t *parents = arena_alloc(&scratch, (n->after_count + 1) * sizeof *parents);
+        for (uint32_t k = 0; k < n->after_count; k++)
+            parents[k] = plan_in_batch(n->after[k]);
         specs[i].parents = parents;
-        specs[i].parent_count = f->nodes[i].after_count;
+        specs[i].parent_count = n->after_count;
     }
-    bool circular = plan_has_cycle(specs, f->count, &cycle);
+    if (plan_has_cycle(specs, f->count, &cycle))
+        return reject_cycle(f, &cycle, e);
     f->order = arena_alloc(&f->arena, (f->count + 1) * sizeof *f->order);
-    while (!circular && done < f->count)
+    while (done < f->count)
         for (uint32_t i = 0; i < f->count; i++) {
             uint32_t k = 0;
-
             while (k < f->nodes[i].after_count && out[f->nodes[i].after[k]])
                 k++;
             if (out[i] || k < f->nodes[i].after_count)
@@ -142,56 +131,44 @@ static int sort(struct graph_file *f, struct err_info *e)
             out[i] = true;
             f->order[done++] = i;
         }
-    for (uint32_t i = 0; i < f->count; i++)
-        free((void *)specs[i].parents);
-    free(specs);
-    free(out);
-    int err = circular ? reject_cycle(f, &cycle, e) : 0;
-    plan_changes_release(&cycle);
-    return err;
+    return 0;
 }
 
 static int read_nodes(struct graph_file *f, const struct json *nodes, struct err_info *e)
 {
-    struct map by_name = {0};
-    int err = 0;
-
+    CLEANUP(map_release) struct map by_name = {0};
     f->nodes = arena_zalloc(&f->arena, (nodes->count + 1) * sizeof *f->nodes);
-    for (const struct json *v = nodes->first; v && !err; v = v->next) {
-        err = read_node(f, &f->nodes[f->count], v, e);
+    json_each(v, nodes) {
+        TRY(read_node(f, &f->nodes[f->count], v, e));
         map_add(&by_name, map_hash_str(v->key), ++f->count);
     }
-    for (uint32_t i = 0; i < f->count && !err; i++)
-        err = read_after(f, &by_name, &f->nodes[i], e);
-    map_release(&by_name);
-    return err ? err : sort(f, e);
+    for (uint32_t i = 0; i < f->count; i++)
+        TRY(read_after(f, &by_name, &f->nodes[i], e));
+    return sort(f, e);
 }
 
 int graph_file_parse(struct graph_file *f, struct str text, bool is_yaml, const char *default_name,
                      struct err_info *ret_error)
 {
     static const char *const names[] = {"name", "nodes", NULL};
-    const struct json *v, *nodes = NULL;
-    struct buf json = {0};
-    int err = is_yaml ? graph_yaml_to_json(text, &json, ret_error) : 0;
+    CLEANUP(buf_release) struct buf json = {0};
+    const struct json *v = NULL, *nodes = NULL;
 
-    if (is_yaml)
-        text = (struct str){arena_text(&f->arena, buf_str(&json)), json.len};
-    buf_release(&json);
-    if (!err && !text.len)
+    if (is_yaml) {
+        TRY(graph_yaml_to_json(text, &json, ret_error));
+        text = arena_take(&f->arena, &json);
+    }
+    if (text.len && !(v = json_parse(&f->arena, text, ret_error)))
+        return DROVER_BAD_ARGUMENT;
+    if (!v || v->kind != JSON_OBJECT)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "the file is not an object with nodes");
-    v = err ? NULL : json_parse(&f->arena, text, ret_error);
     f->name = str_of(default_name);
-    if (!v)
-        err = DROVER_BAD_ARGUMENT;
-    else if (v->kind != JSON_OBJECT)
-        err = err_set(ret_error, DROVER_BAD_ARGUMENT, "the file is not an object with nodes");
-    else if (json_only(v, names, ret_error) || json_get_text(v, "name", &f->name, ret_error) < 0 ||
-             json_get_object(v, "nodes", &nodes, ret_error) < 0)
-        err = DROVER_BAD_ARGUMENT;
-    else if (!nodes || !nodes->count)
-        err = err_set(ret_error, DROVER_BAD_ARGUMENT, "there are no nodes");
-    return err ? err : read_nodes(f, nodes, ret_error);
+    if (json_only(v, names, ret_error) || json_get_text(v, "name", &f->name, ret_error) < 0 ||
+        json_get_object(v, "nodes", &nodes, ret_error) < 0)
+        return DROVER_BAD_ARGUMENT;
+    if (!nodes || !nodes->count)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "there are no nodes");
+    return read_nodes(f, nodes, ret_error);
 }
 
 /* "dir/build.yaml" is "build". */
@@ -199,49 +176,54 @@ static const char *base_name(struct arena *a, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
                *dot = strrchr(name, '.');
-
     if (!strcmp(path, "-"))
         return "graph";
     return arena_text(a,
                       (struct str){name, dot && dot > name ? (size_t)(dot - name) : strlen(name)});
 }
 
-int graph_file_read(struct graph_file *f, const char *path, struct err_info *ret_error)
+int graph_file_read(struct graph_file *f, const char *path)
 {
-    FILE *in = strcmp(path, "-") ? fopen(path, "re") : stdin;
-    struct buf b = {0};
-    size_t got;
-
-    if (!in)
-        return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s", strerror(errno));
-    do {
-        buf_reserve(&b, 65536);
-        got = fread(b.p + b.len, 1, 65536, in);
-        b.len += got;
-    } while (got && b.len < FILE_LEN_MAX);
-    if (in != stdin)
-        fclose(in);
-    const char *text = arena_text(&f->arena, buf_str(&b));
-    size_t first = strspn(text, " \t\r\n");
-    int err = graph_file_parse(f, (struct str){text, b.len}, text[first] != '{',
-                               base_name(&f->arena, path), ret_error);
-    buf_release(&b);
-    return err;
+    CLEANUP(buf_release) struct buf b = {0};
+    struct err_info why;
+    if (client_read_file(path, FILE_LEN_MAX, &b))
+        return CMD_USAGE;
+    struct str text = arena_take(&f->arena, &b);
+    bool is_yaml = text.p[strspn(text.p, " \t\r\n")] != '{';
+    if (!graph_file_parse(f, text, is_yaml, base_name(&f->arena, path), &why))
+        return CMD_OK;
+    client_error("%s: %s", path, why.text);
+    return CMD_USAGE;
 }
 
 /* For the API. */
 
-static void put_after(struct buf *b, const struct graph_file *f, const struct graph_node *n,
-                      const char *const *done)
+struct graph_node *graph_file_find(const struct graph_file *f, struct str name)
+{
+    if (name.len <= f->name.len || !str_starts(name, f->name) || name.p[f->name.len] != '/')
+        return NULL;
+    name.p += f->name.len + 1;
+    name.len -= f->name.len + 1;
+    for (uint32_t i = 0; i < f->count; i++)
+        if (str_eq(f->nodes[i].name, name))
+            return &f->nodes[i];
+    return NULL;
+}
+
+static void put_ref(struct buf *b, struct graph_file *f, uint32_t i)
+{
+    json_put_text(b, str_of(arena_printf(&f->arena, "n%" PRIu32, i)));
+}
+
+static void put_after(struct buf *b, struct graph_file *f, const struct graph_node *n)
 {
     json_member_open(b, "parents", '[');
     for (uint32_t k = 0; k < n->after_count; k++) {
-        uint32_t parent = n->after[k];
-
-        if (done && done[parent])
-            json_put_text(b, str_of(done[parent]));
+        const char *done = f->nodes[n->after[k]].done;
+        if (done)
+            json_put_text(b, str_of(done));
         else
-            json_put_text(b, str_of(arena_printf((struct arena *)&f->arena, "n%" PRIu32, parent)));
+            put_ref(b, f, n->after[k]);
     }
     json_close(b, ']');
 }
@@ -249,10 +231,8 @@ static void put_after(struct buf *b, const struct graph_file *f, const struct gr
 static void put_member(struct buf *b, const struct json *spec, const char *name)
 {
     const struct json *v = json_get(spec, name);
-
-    if (!v || v->kind == JSON_NULL)
-        return;
-    json_member_raw(b, name, v->raw);
+    if (v && v->kind != JSON_NULL)
+        json_member_raw(b, name, v->raw);
 }
 
 static void put_data(struct buf *b, const struct graph_node *n)
@@ -281,20 +261,20 @@ static void put_data(struct buf *b, const struct graph_node *n)
     json_close(b, '}');
 }
 
-void graph_file_put_node(struct buf *b, const struct graph_file *f, uint32_t i,
-                         const char *const *done)
+void graph_file_put_node(struct buf *b, struct graph_file *f, uint32_t i)
 {
     static const char *const keys[] = {"when", "branch", "priority", "group"};
     const struct graph_node *n = &f->nodes[i];
-    struct arena *a = (struct arena *)&f->arena;
 
     json_open(b, '{');
-    json_member_text(b, "ref", str_of(arena_printf(a, "n%" PRIu32, i)));
+    json_key(b, "ref");
+    put_ref(b, f, i);
     json_member_open(b, "metadata", '{');
     json_member_text(b, "type", str_of(n->type));
-    json_member_text(b, "name",
-                     str_of(arena_printf(a, "%.*s/%.*s", STR_ARGS(f->name), STR_ARGS(n->name))));
-    put_after(b, f, n, done);
+    json_member_text(
+        b, "name",
+        str_of(arena_printf(&f->arena, "%.*s/%.*s", STR_ARGS(f->name), STR_ARGS(n->name))));
+    put_after(b, f, n);
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         put_member(b, n->spec, keys[k]);
     json_close(b, '}');
@@ -302,7 +282,33 @@ void graph_file_put_node(struct buf *b, const struct graph_file *f, uint32_t i,
     json_close(b, '}');
 }
 
-/* Pictures. */
+void graph_file_put_end(struct buf *b, struct graph_file *f)
+{
+    json_open(b, '{');
+    json_member_open(b, "metadata", '{');
+    json_member_text(b, "type", STR("group"));
+    json_member_text(b, "name", f->name);
+    json_member_text(b, "when", STR("always"));
+    json_member_open(b, "parents", '[');
+    for (uint32_t i = 0; i < f->count; i++)
+        if (!f->nodes[i].done)
+            put_ref(b, f, i);
+    json_close(b, ']');
+    json_close(b, '}');
+    json_close(b, '}');
+}
+
+/* For people. */
+
+void graph_file_put_plan(struct buf *b, const struct graph_file *f)
+{
+    for (uint32_t k = 0; k < f->count; k++) {
+        const struct graph_node *n = &f->nodes[f->order[k]];
+        struct str what = n->command.len ? n->command : str_of(n->type);
+        if (!n->done)
+            buf_printf(b, "%.*s: %.*s\n", STR_ARGS(n->name), STR_ARGS(what));
+    }
+}
 
 /* Quoting that both languages understand. json_put_text() would add commas between values. */
 static void put_quoted(struct buf *b, struct str text)
@@ -321,51 +327,48 @@ static const char *branch_of(const struct graph_node *n)
 {
     const struct json *v = json_get(n->spec, "branch");
     int branch = v && v->kind == JSON_TEXT ? node_branch_of(v->text) : -1;
-
     return branch > 0 ? node_branch_name((enum node_branch)branch) : NULL;
 }
 
-void graph_file_put_dot(struct buf *b, const struct graph_file *f)
+static const char *shape_of(const struct graph_node *n)
 {
-    buf_printf(b, "digraph ");
-    put_quoted(b, f->name);
-    buf_printf(b, " {\n");
-    for (uint32_t i = 0; i < f->count; i++) {
-        buf_printf(b, "  n%" PRIu32 " [label=", i);
-        put_quoted(b, f->nodes[i].name);
-        buf_printf(b, "%s];\n",
-                   !strcmp(f->nodes[i].type, "if")          ? ", shape=diamond"
-                   : !strcmp(f->nodes[i].type, "condition") ? ", shape=hexagon"
-                   : !strcmp(f->nodes[i].type, "group")     ? ", shape=folder"
-                                                            : "");
-    }
-    for (uint32_t i = 0; i < f->count; i++)
-        for (uint32_t k = 0; k < f->nodes[i].after_count; k++) {
-            const char *branch = branch_of(&f->nodes[i]);
-
-            buf_printf(b, "  n%" PRIu32 " -> n%" PRIu32, f->nodes[i].after[k], i);
-            if (branch)
-                buf_printf(b, " [label=\"%s\"]", branch);
-            buf_printf(b, ";\n");
-        }
-    buf_printf(b, "}\n");
+    return !strcmp(n->type, "if")          ? ", shape=diamond"
+           : !strcmp(n->type, "condition") ? ", shape=hexagon"
+           : !strcmp(n->type, "group")     ? ", shape=folder"
+                                           : "";
 }
 
-void graph_file_put_mermaid(struct buf *b, const struct graph_file *f)
+static void put_edge(struct buf *b, uint32_t from, uint32_t to, const char *branch,
+                     enum graph_language language)
 {
-    buf_printf(b, "flowchart TD\n");
+    if (language == GRAPH_DOT && branch)
+        buf_printf(b, "  n%" PRIu32 " -> n%" PRIu32 " [label=\"%s\"];\n", from, to, branch);
+    else if (language == GRAPH_DOT)
+        buf_printf(b, "  n%" PRIu32 " -> n%" PRIu32 ";\n", from, to);
+    else if (branch)
+        buf_printf(b, "    n%" PRIu32 " --> |%s| n%" PRIu32 "\n", from, branch, to);
+    else
+        buf_printf(b, "    n%" PRIu32 " --> n%" PRIu32 "\n", from, to);
+}
+
+void graph_file_put_picture(struct buf *b, const struct graph_file *f, enum graph_language to)
+{
+    bool dot = to == GRAPH_DOT;
+    if (dot) {
+        buf_printf(b, "digraph ");
+        put_quoted(b, f->name);
+        buf_printf(b, " {\n");
+    } else {
+        buf_printf(b, "flowchart TD\n");
+    }
     for (uint32_t i = 0; i < f->count; i++) {
-        buf_printf(b, "    n%" PRIu32 "[", i);
+        buf_printf(b, dot ? "  n%" PRIu32 " [label=" : "    n%" PRIu32 "[", i);
         put_quoted(b, f->nodes[i].name);
-        buf_printf(b, "]\n");
+        buf_printf(b, dot ? "%s];\n" : "%s]\n", dot ? shape_of(&f->nodes[i]) : "");
     }
     for (uint32_t i = 0; i < f->count; i++)
-        for (uint32_t k = 0; k < f->nodes[i].after_count; k++) {
-            const char *branch = branch_of(&f->nodes[i]);
-
-            buf_printf(b, "    n%" PRIu32 " --> ", f->nodes[i].after[k]);
-            if (branch)
-                buf_printf(b, "|%s| ", branch);
-            buf_printf(b, "n%" PRIu32 "\n", i);
-        }
+        for (uint32_t k = 0; k < f->nodes[i].after_count; k++)
+            put_edge(b, f->nodes[i].after[k], i, branch_of(&f->nodes[i]), to);
+    if (dot)
+        buf_printf(b, "}\n");
 }

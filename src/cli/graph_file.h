@@ -26,6 +26,13 @@ struct graph_node {
     uint32_t after_count;
     const char *type;
     struct str command; /* for people */
+
+    /* Of its run on a server. */
+    const char *id;     /* NULL: not submitted */
+    const char *done;   /* its id if it finished in an earlier run, or NULL */
+    const char *reason; /* if it ended since the last poll */
+    int64_t took_ms;    /* in an earlier run, or 0 */
+    char state[12];     /* at the last poll */
 };
 
 struct graph_file {
@@ -36,24 +43,30 @@ struct graph_file {
     uint32_t *order; /* indices, parents first */
 };
 
-/* 0, or BAD_ARGUMENT and the reason. path "-": standard input. */
-int graph_file_read(struct graph_file *f, const char *path, struct err_info *ret_error);
+/* Reads a file; "-" is standard input. Prints the error. Exit status. */
+int graph_file_read(struct graph_file *f, const char *path);
 void graph_file_release(struct graph_file *f);
 
-/* The same from a text. */
+/* The same from a text. 0, or BAD_ARGUMENT and the reason. */
 int graph_file_parse(struct graph_file *f, struct str text, bool is_yaml, const char *default_name,
                      struct err_info *ret_error);
 
+/* The node that is called GRAPH/NODE on the server, or NULL. */
+struct graph_node *graph_file_find(const struct graph_file *f, struct str name);
+
 /*
- * Appends one node for POST /v1/nodes. Its parents are named by the id in done[], from an earlier
- * run, or where that is NULL by a ref to a node of the same request.
+ * Appends one node for POST /v1/nodes. Its parents are named by the ids of those that are done, or
+ * by a ref to a node of the same request. put_end: the node that waits for all others.
  */
-void graph_file_put_node(struct buf *b, const struct graph_file *f, uint32_t i,
-                         const char *const *done);
+void graph_file_put_node(struct buf *b, struct graph_file *f, uint32_t i);
+void graph_file_put_end(struct buf *b, struct graph_file *f);
+
+/* Appends what would run, in order, a line for each node. */
+void graph_file_put_plan(struct buf *b, const struct graph_file *f);
 
 /* Appends the graph in the language of Graphviz or Mermaid. */
-void graph_file_put_dot(struct buf *b, const struct graph_file *f);
-void graph_file_put_mermaid(struct buf *b, const struct graph_file *f);
+enum graph_language { GRAPH_DOT, GRAPH_MERMAID };
+void graph_file_put_picture(struct buf *b, const struct graph_file *f, enum graph_language to);
 
 /* Converts YAML to JSON. Scalars become texts, except integers after keys that take a number. */
 int graph_yaml_to_json(struct str yaml, struct buf *ret_json, struct err_info *ret_error);

@@ -2,7 +2,6 @@
  * Converts YAML to JSON, from the events of libyaml. Aliases are refused: a few lines of them can
  * expand to gigabytes.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -23,7 +22,6 @@ static bool is_number_key(const char *key)
 {
     static const char *const keys[] = {"timeout", "interval", "retry",    "count",
                                        "delay",   "priority", "max_delay"};
-
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i]))
             return true;
@@ -33,7 +31,6 @@ static bool is_number_key(const char *key)
 static bool is_number(const char *p, size_t len)
 {
     size_t i = len && p[0] == '-';
-
     if (i == len || len > 15 || (p[i] == '0' && len > i + 1))
         return false;
     for (; i < len; i++)

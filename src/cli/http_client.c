@@ -9,32 +9,51 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
-#include "http/transport.h"
-
-struct client {
-    struct transport *transport;
-    struct arena arena;
-    int64_t wait_ms;
-    bool repeatable, silent;
-    struct err_info error; /* of the last call, when it had no reply */
-};
-
 enum { REPEATS_MAX = 3 };
 
 int client_error(const char *fmt, ...)
 {
-    char *text;
     va_list ap;
-
+    CLEANUP(mem_free) char *text;
     va_start(ap, fmt);
     if (vasprintf(&text, fmt, ap) < 0)
         err_fatal("out of memory");
     va_end(ap);
     fprintf(stderr, "drover: %s\n", text);
-    free(text);
     return CMD_FAILURE;
+}
+
+/* Files. */
+
+int client_read_file(const char *name, size_t len_max, struct buf *b)
+{
+    bool is_stdin = !strcmp(name, "-");
+    FILE *in = is_stdin ? stdin : fopen(name, "re");
+    size_t got = in ? 1 : 0;
+    while (got && b->len <= len_max) {
+        buf_reserve(b, 65536);
+        got = fread(b->p + b->len, 1, 65536, in);
+        b->len += got;
+    }
+    int errnum = in && !ferror(in) ? 0 : errno;
+    if (in && !is_stdin)
+        fclose(in);
+    if (!errnum && b->len <= len_max)
+        return CMD_OK;
+    return client_error("%s: %s", is_stdin ? "standard input" : name,
+                        errnum ? strerror(errnum) : "too large");
+}
+
+int client_first_line(const char *file, char *text, size_t size)
+{
+    FILE *in = fopen(file, "re");
+    if (!in)
+        return errno;
+    if (!fgets(text, (int)size, in))
+        text[0] = '\0';
+    fclose(in);
+    text[strcspn(text, "\r\n")] = '\0';
+    return 0;
 }
 
 /* Open and close. */
@@ -42,182 +61,132 @@ int client_error(const char *fmt, ...)
 /* A token goes into a header: printable, no spaces. */
 static bool is_token(const char *text)
 {
-    if (!*text)
-        return false;
-    for (; *text; text++)
-        if (*text <= ' ' || *text > '~')
-            return false;
-    return true;
+    size_t len = 0;
+    while (text[len] > ' ' && text[len] <= '~')
+        len++;
+    return len && !text[len];
 }
 
-/* Reads the first line of a file. False: the error has been printed. */
-static bool read_token(const char *file, char *text, size_t size)
-{
-    FILE *in = fopen(file, "re");
-
-    if (!in) {
-        client_error("--token-file: %s: %s", file, strerror(errno));
-        return false;
-    }
-    if (!fgets(text, (int)size, in))
-        text[0] = '\0';
-    fclose(in);
-    text[strcspn(text, "\r\n")] = '\0';
-    if (is_token(text))
-        return true;
-    client_error("--token-file: %s: the first line is not a token", file);
-    return false;
-}
-
-bool client_configure(const struct client_options *o, struct client_config *ret_config)
+int client_configure(const struct client_options *o, struct client_config *ret_config)
 {
     const char *url = getenv("DROVER_URL"), *token = getenv("DROVER_TOKEN");
-
     ret_config->server = o->server ? o->server : url && *url ? url : NULL;
     ret_config->token = token && *token ? token : NULL;
     if (o->token_file) {
+        int errnum = client_first_line(o->token_file, ret_config->text, sizeof ret_config->text);
+        if (errnum)
+            return client_error("--token-file: %s: %s", o->token_file, strerror(errnum));
+        if (!is_token(ret_config->text))
+            return client_error("--token-file: %s: the first line is not a token", o->token_file);
         ret_config->token = ret_config->text;
-        return read_token(o->token_file, ret_config->text, sizeof ret_config->text);
+    } else if (ret_config->token && !is_token(token)) {
+        return client_error("$DROVER_TOKEN is not a token");
     }
-    if (ret_config->token && !is_token(token)) {
-        client_error("$DROVER_TOKEN is not a token");
-        return false;
-    }
-    return true;
+    return CMD_OK;
 }
 
-struct client *client_open(const struct client_options *o)
+int client_connect(struct client *c, const struct client_config *config)
+{
+    const struct transport_options o = {.server = config->server, .token = config->token};
+    return transport_open(&o, &c->transport, &c->error) ? client_error("%s", c->error.text)
+                                                        : CMD_OK;
+}
+
+int client_open(struct client *c, const struct client_options *o)
 {
     struct client_config config;
-    struct transport *t;
-    struct err_info e;
-    struct client *c;
-
-    if (!client_configure(o, &config))
-        return NULL;
-    struct transport_options options = {.server = config.server, .token = config.token};
-    if (transport_open(&options, &t, &e)) {
-        client_error("%s", e.text);
-        return NULL;
-    }
-    c = mem_zalloc(sizeof *c);
-    c->transport = t;
-    return c;
+    TRY(client_configure(o, &config));
+    return client_connect(c, &config);
 }
 
 void client_close(struct client *c)
 {
-    if (!c)
-        return;
-    transport_close(c->transport);
+    if (c->transport)
+        transport_close(c->transport);
     arena_release(&c->arena);
-    free(c);
 }
 
-void client_set_wait(struct client *c, int64_t wait_ms)
+/* Calls. */
+
+static int send_request(struct client *c, struct client_reply *ret_reply, const char *body,
+                        const char *request, va_list ap)
 {
-    c->wait_ms = wait_ms;
+    struct str sent = body ? str_of(body) : (struct str){0};
+    struct transport_answer answer;
+    CLEANUP(mem_free) char *method;
+    struct err_info e;
+    int tries = 0;
+
+    if (vasprintf(&method, request, ap) < 0)
+        err_fatal("out of memory");
+    char *path = strchr(method, ' ');
+    *path++ = '\0';
+    do
+        c->err = transport_call(c->transport, method, path, sent, TRANSPORT_TIMEOUT_MS + c->wait_ms,
+                                &answer, &c->error);
+    while (c->err == DROVER_UNKNOWN && c->repeatable && ++tries <= REPEATS_MAX);
+    if (c->err == DROVER_CLOSED || (c->err && c->silent))
+        return CMD_FAILURE;
+    if (c->err)
+        return client_error("%s", c->error.text);
+    ret_reply->status = answer.status;
+    ret_reply->body = arena_take(&c->arena, &answer.body);
+    ret_reply->json = ret_reply->body.len ? json_parse(&c->arena, ret_reply->body, &e) : NULL;
+    return CMD_OK;
 }
 
-void client_set_repeatable(struct client *c)
+int client_try(struct client *c, struct client_reply *ret_reply, const char *body,
+               const char *request, ...)
 {
-    c->repeatable = true;
+    va_list ap;
+    va_start(ap, request);
+    int status = send_request(c, ret_reply, body, request, ap);
+    va_end(ap);
+    return status;
 }
 
-void client_set_stop(struct client *c, int fd)
+int client_call(struct client *c, struct client_reply *ret_reply, const char *body,
+                const char *request, ...)
 {
-    transport_set_stop(c->transport, fd);
+    va_list ap;
+    va_start(ap, request);
+    int status = send_request(c, ret_reply, body, request, ap);
+    va_end(ap);
+    if (status)
+        return status;
+    if (ret_reply->status < 200 || ret_reply->status > 299)
+        return client_refused(c, ret_reply);
+    if (ret_reply->body.len && !ret_reply->json)
+        return client_error("%s did not reply with JSON; is it drover serve?",
+                            transport_server(c->transport));
+    return CMD_OK;
 }
 
-void client_set_silent(struct client *c)
+int client_refused(const struct client *c, const struct client_reply *reply)
 {
-    c->silent = true;
+    bool said = false;
+    json_each(line, json_list(json_get(reply->json, "errors")))
+        if (line->kind == JSON_TEXT) {
+            client_error("%.*s", STR_ARGS(line->text));
+            said = true;
+        }
+    if (!said)
+        client_error("%s replied with status %d", transport_server(c->transport), reply->status);
+    return reply->status == 400 ? CMD_USAGE : CMD_FAILURE;
 }
 
 void client_describe(const struct client *c, const struct client_reply *reply,
                      struct err_info *ret_error)
 {
     const struct json *errors = reply ? json_get(reply->json, "errors") : NULL,
-                      *first = errors ? errors->first : NULL;
-
+                      *first = errors && errors->kind == JSON_LIST ? errors->first : NULL;
     if (!reply)
         *ret_error = c->error;
     else if (first && first->kind == JSON_TEXT)
         err_set(ret_error, 0, "%.*s", STR_ARGS(first->text));
     else
-        err_set(ret_error, 0, "%s replied with status %d", client_server(c), reply->status);
-}
-
-struct arena *client_arena(struct client *c)
-{
-    return &c->arena;
-}
-
-void client_forget(struct client *c)
-{
-    arena_reset(&c->arena);
-}
-
-const char *client_server(const struct client *c)
-{
-    return transport_server(c->transport);
-}
-
-/* Calls. */
-
-int client_try(struct client *c, const char *method, const char *path, const char *body,
-               struct client_reply *ret_reply)
-{
-    struct str sent = body ? str_of(body) : (struct str){0};
-    struct transport_answer answer;
-    struct client_reply reply;
-    struct err_info e;
-    int err, tries = 0;
-
-    do
-        err = transport_call(c->transport, method, path, sent, TRANSPORT_TIMEOUT_MS + c->wait_ms,
-                             &answer, &c->error);
-    while (err == DROVER_UNKNOWN && c->repeatable && ++tries <= REPEATS_MAX);
-    if (err == DROVER_CLOSED || (err && c->silent))
-        return CMD_FAILURE;
-    if (err)
-        return client_error("%s", c->error.text);
-    reply.status = answer.status;
-    reply.body.len = answer.body.len;
-    reply.body.p = arena_text(&c->arena, buf_str(&answer.body));
-    reply.json = reply.body.len ? json_parse(&c->arena, reply.body, &e) : NULL;
-    buf_release(&answer.body);
-    *ret_reply = reply;
-    return CMD_OK;
-}
-
-int client_refused(const struct client *c, const struct client_reply *reply)
-{
-    const struct json *errors = json_get(reply->json, "errors");
-    bool said = false;
-
-    if (errors && errors->kind == JSON_LIST)
-        json_each(line, errors)
-            if (line->kind == JSON_TEXT) {
-                client_error("%.*s", STR_ARGS(line->text));
-                said = true;
-            }
-    if (!said)
-        client_error("%s replied with status %d", client_server(c), reply->status);
-    return reply->status == 400 ? CMD_USAGE : CMD_FAILURE;
-}
-
-int client_call(struct client *c, const char *method, const char *path, const char *body,
-                struct client_reply *ret_reply)
-{
-    struct client_reply reply;
-    TRY(client_try(c, method, path, body, &reply));
-    if (reply.status < 200 || reply.status > 299)
-        return client_refused(c, &reply);
-    if (reply.body.len && !reply.json)
-        return client_error("%s did not reply with JSON; is it drover serve?", client_server(c));
-    *ret_reply = reply;
-    return CMD_OK;
+        err_set(ret_error, 0, "%s replied with status %d", transport_server(c->transport),
+                reply->status);
 }
 
 const char *client_quote(struct client *c, struct str text)
@@ -225,7 +194,6 @@ const char *client_quote(struct client *c, struct str text)
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
     char *quoted = arena_alloc(&c->arena, text.len * 3 + 1), *at = quoted;
-
     for (size_t i = 0; i < text.len; i++) {
         if (text.p[i] && strchr(plain, text.p[i]))
             *at++ = text.p[i];

@@ -79,7 +79,6 @@ static int run_version(const struct cmd_call *call)
 int main(int argc, char **argv)
 {
     int status = cmd_run(&DROVER, argc, argv);
-
     if (fflush(stdout)) { /* output that nobody received is a failure */
         perror("drover: cannot write to standard output");
         return CMD_FAILURE;

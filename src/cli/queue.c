@@ -1,9 +1,6 @@
 /*
  * drover queue and drover workers: a table of their commands, and those that are several requests.
  */
-#include <inttypes.h>
-#include <stdlib.h>
-
 #include "cli/verb.h"
 
 enum { POST_AT_ONCE = 500, POST_LEN_MAX = 512 * 1024, MESSAGE_LEN_MAX = 1000 * 1000 };
@@ -12,20 +9,14 @@ enum { POST_AT_ONCE = 500, POST_LEN_MAX = 512 * 1024, MESSAGE_LEN_MAX = 1000 * 1
 
 static int read_pages(struct client *c, struct buf *list)
 {
-    const char *path = "/v1/queues";
+    const char *after = "", *mark = "";
     struct client_reply reply;
-
     do {
-        int status = client_call(c, "GET", path, NULL, &reply);
-        const struct json *queues = status ? NULL : json_get(reply.json, "queues");
-
-        if (status)
-            return status;
-        if (queues && queues->kind == JSON_LIST)
-            json_each(queue, queues)
-                json_put_raw(list, queue->raw);
-        path = arena_printf(client_arena(c), "/v1/queues?after=%s",
-                            client_quote(c, json_text_of(reply.json, "next")));
+        TRY(client_call(c, &reply, NULL, "GET /v1/queues%s%s", mark, after));
+        json_each(queue, json_list(json_get(reply.json, "queues")))
+            json_put_raw(list, queue->raw);
+        mark = "?after=";
+        after = client_quote(c, json_text_of(reply.json, "next"));
     } while (json_get(reply.json, "next"));
     return CMD_OK;
 }
@@ -38,33 +29,28 @@ static int run_ls(const struct cmd_call *call)
         {{"WORKER"}, "worker", .otherwise = "-", .colour = TERM_DIM},
         {{0}},
     };
-    struct client *c = client_open(&call->client);
-    struct buf list = {0};
+    CLEANUP(client_close) struct client c = {0};
+    CLEANUP(buf_release) struct buf list = {0};
     struct err_info e;
-    int status;
 
-    if (!c)
-        return CMD_FAILURE;
+    TRY(client_open(&c, &call->client));
     json_open(&list, '{');
     json_member_open(&list, "queues", '[');
-    status = read_pages(c, &list);
+    TRY(read_pages(&c, &list));
     json_close(&list, ']');
     json_close(&list, '}');
-    if (!status && call->client.json)
+    if (call->client.json)
         puts(buf_text(&list));
-    else if (!status)
-        verb_print_columns(json_get(json_parse(client_arena(c), buf_str(&list), &e), "queues"),
-                           columns);
-    buf_release(&list);
-    client_close(c);
-    return status;
+    else
+        verb_print_columns(json_get(json_parse(&c.arena, buf_str(&list), &e), "queues"), columns);
+    return CMD_OK;
 }
 
 /* post */
 
 struct post {
     const struct cmd_call *call;
-    struct client *client;
+    struct client client;
     struct buf body;
     size_t count; /* of messages in body */
 };
@@ -72,22 +58,19 @@ struct post {
 static int send_messages(struct post *p)
 {
     struct client_reply reply;
-
     if (!p->count)
         return CMD_OK;
     json_close(&p->body, ']');
     json_close(&p->body, '}');
-    int status = client_call(p->client, "POST",
-                             arena_printf(client_arena(p->client), "/v1/queues/%s/messages",
-                                          client_quote(p->client, str_of(p->call->operands[0]))),
-                             buf_text(&p->body), &reply);
+    TRY(client_call(&p->client, &reply, buf_text(&p->body), "POST /v1/queues/%s/messages",
+                    client_quote(&p->client, str_of(p->call->operands[0]))));
     p->count = p->body.len = 0;
-    if (!status && p->call->client.json)
+    if (p->call->client.json)
         client_print_json(&reply);
-    else if (!status)
-        verb_print_words(p->call, json_get(reply.json, "ids"));
-    client_forget(p->client);
-    return status;
+    else
+        verb_print_words(json_get(reply.json, "ids"));
+    arena_reset(&p->client.arena);
+    return CMD_OK;
 }
 
 static int add_message(struct post *p, struct str message)
@@ -108,21 +91,22 @@ static int add_line(void *arg, struct str line)
     return add_message(arg, line);
 }
 
+static int add_all(struct post *p)
+{
+    for (int i = 1; i < p->call->count; i++)
+        TRY(add_message(p, str_of(p->call->operands[i])));
+    if (p->call->count == 1)
+        TRY(verb_read_lines(add_line, p));
+    return send_messages(p);
+}
+
 static int run_post(const struct cmd_call *call)
 {
-    struct post p = {.call = call, .client = client_open(&call->client)};
-    int status = CMD_OK;
-
-    if (!p.client)
-        return CMD_FAILURE;
-    for (int i = 1; i < call->count && !status; i++)
-        status = add_message(&p, str_of(call->operands[i]));
-    if (call->count == 1)
-        status = verb_read_lines(add_line, &p);
-    if (!status)
-        status = send_messages(&p);
+    struct post p = {.call = call};
+    TRY(client_open(&p.client, &call->client));
+    int status = add_all(&p);
     buf_release(&p.body);
-    client_close(p.client);
+    client_close(&p.client);
     return status;
 }
 

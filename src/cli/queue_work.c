@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/child.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "cli/worker.h"
@@ -28,6 +27,7 @@ static int64_t settle_ms = 3000, poll_ms = 10000, timeout_ms = 10000;
 
 static struct drover_worker *running;
 static atomic_bool ended;
+static struct arena arena; /* lasts as long as the command; with attempts_lock while it works */
 
 /*
  * How often the current message of each queue has failed. The library counts too, but a handler
@@ -35,8 +35,8 @@ static atomic_bool ended;
  */
 struct attempts {
     struct attempts *next;
+    const char *queue;
     int64_t id, failed;
-    char queue[];
 };
 
 static struct attempts *all_attempts;
@@ -46,14 +46,12 @@ static pthread_mutex_t attempts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct attempts *attempts_of(const struct drover_message *m)
 {
     struct attempts *a;
-
     LOCKED(&attempts_lock);
     for (a = all_attempts; a && strcmp(a->queue, m->queue) != 0; a = a->next)
         ;
     if (!a) {
-        a = mem_zalloc(sizeof *a + strlen(m->queue) + 1);
-        memcpy(a->queue, m->queue, strlen(m->queue));
-        a->next = all_attempts;
+        a = arena_alloc(&arena, sizeof *a);
+        *a = (struct attempts){.next = all_attempts, .queue = arena_text(&arena, str_of(m->queue))};
         all_attempts = a;
     }
     if (a->id != m->id) {
@@ -79,14 +77,15 @@ static enum worker_outcome apply_policy(enum worker_outcome outcome)
 static int handle(void *arg, struct drover_message *m)
 {
     const struct cmd_call *call = arg;
-    const struct worker_command c = {call->command, TICK_MS, renew, m};
     struct attempts *a = attempts_of(m);
-    char queue[64], id[64], fence[64], why[64] = "";
-    struct worker_item item = {.input = {m->data, m->data_len},
-                               .variables = {queue, id, fence},
-                               .attempt = a->failed + 1,
-                               .grace_ms = drover_message_grace_ms(m)};
-    enum worker_outcome outcome;
+    char queue[64], id[64], fence[64];
+    struct worker_item item = {
+        .input = {m->data, m->data_len},
+        .variables = {queue, id, fence},
+        .attempt = a->failed + 1,
+        .grace_ms = drover_message_grace_ms(m),
+        .where = options.policy == DROVER_STOP ? "stopping" : "moved to qdo_error",
+    };
 
     if (worker_is_ending())
         return -1;
@@ -94,18 +93,19 @@ static int handle(void *arg, struct drover_message *m)
     snprintf(queue, sizeof queue, "DROVER_QUEUE=%s", m->queue);
     snprintf(id, sizeof id, "DROVER_MESSAGE=%" PRId64, m->id);
     snprintf(fence, sizeof fence, "DROVER_FENCE=%" PRId64, m->fence);
-    outcome = apply_policy(worker_try(&c, &item, why));
+    const struct child_options o = {
+        .argv = call->command, .tick_ms = TICK_MS, .tick = renew, .arg = m};
+    enum worker_outcome outcome = apply_policy(worker_try(o, &item));
     if (outcome != WORKER_DONE && outcome != WORKER_RELEASED && !drover_message_is_sure(m)) {
         outcome = WORKER_LOST;
-        snprintf(why, sizeof why, "the session could not be renewed");
+        err_set(&item.why, 0, "the session could not be renewed");
     }
-    worker_report(&item, outcome, worker_back_off(item.attempt), why,
-                  options.policy == DROVER_STOP ? "stopping" : "moved to qdo_error");
+    worker_report(&item, outcome);
     if (worker_is_ending() && outcome == WORKER_RELEASED)
         drover_worker_stop(running);
     if (outcome == WORKER_RETRY || outcome == WORKER_DEAD) {
         a->failed++;
-        snprintf(m->error, 256, "%s", why);
+        snprintf(m->error, 256, "%.255s", item.why.text);
         return 1;
     }
     return outcome == WORKER_DONE ? 0 : -1;
@@ -113,23 +113,27 @@ static int handle(void *arg, struct drover_message *m)
 
 /* The end. */
 
+static bool is_ours(struct str name)
+{
+    for (size_t i = 0; i < options.only_count; i++)
+        if (str_eq(name, str_of(options.only[i])))
+            return true;
+    return !options.only_count;
+}
+
 static bool is_handled(struct client *c, const struct json *queue)
 {
     struct client_reply reply;
     struct str name = json_text_of(queue, "queue"), last = json_text_of(queue, "last");
-    const char *path =
-        arena_printf(client_arena(c), "/v1/queues/%s/messages?after=%.*s&limit=1",
-                     client_quote(c, name), last.len ? (int)last.len : 1, last.len ? last.p : "0");
-    const struct json *messages;
-
-    for (size_t i = 0; i < options.only_count; i++)
-        if (str_eq(name, str_of(options.only[i])))
-            break;
-        else if (i + 1 == options.only_count)
-            return true;
-    if (client_try(c, "GET", path, NULL, &reply) || reply.status != 200)
+    if (!is_ours(name))
+        return true;
+    if (!last.len)
+        last = STR("0");
+    if (client_try(c, &reply, NULL, "GET /v1/queues/%s/messages?after=%.*s&limit=1",
+                   client_quote(c, name), STR_ARGS(last)) ||
+        reply.status != 200)
         return false;
-    messages = json_get(reply.json, "messages");
+    const struct json *messages = json_get(reply.json, "messages");
     return messages && !messages->count;
 }
 
@@ -138,15 +142,13 @@ static bool all_handled(struct client *c)
 {
     const char *path = "/v1/queues";
     struct client_reply reply;
-
     do {
-        if (client_try(c, "GET", path, NULL, &reply) || reply.status != 200)
+        if (client_try(c, &reply, NULL, "GET %s", path) || reply.status != 200)
             return false;
-        const struct json *list = json_get(reply.json, "queues");
-        for (const struct json *queue = list ? list->first : NULL; queue; queue = queue->next)
+        json_each(queue, json_list(json_get(reply.json, "queues")))
             if (!is_handled(c, queue))
                 return false;
-        path = arena_printf(client_arena(c), "/v1/queues?after=%s",
+        path = arena_printf(&c->arena, "/v1/queues?after=%s",
                             client_quote(c, json_text_of(reply.json, "next")));
     } while (json_get(reply.json, "next"));
     return true;
@@ -156,19 +158,15 @@ static bool all_handled(struct client *c)
 static void *watch_end(void *arg)
 {
     const struct cmd_call *call = arg;
-    struct client *c = worker_options.until_empty ? client_open(&call->client) : NULL;
-
-    if (c)
-        client_set_silent(c);
+    CLEANUP(client_close) struct client c = {.silent = true};
+    bool asks = worker_options.until_empty && !client_open(&c, &call->client);
     while (!ended && !child_signal()) {
-        child_pause(c ? EMPTY_MS : TICK_MS);
-        if (c && all_handled(c))
+        child_pause(asks ? EMPTY_MS : TICK_MS);
+        if (asks && all_handled(&c))
             break;
-        if (c)
-            client_forget(c);
+        arena_reset(&c.arena);
     }
     drover_worker_stop(running);
-    client_close(c);
     return NULL;
 }
 
@@ -178,23 +176,12 @@ static int refuse(int err, const struct drover_error *e)
     return err == DROVER_BAD_ARGUMENT ? CMD_USAGE : CMD_FAILURE;
 }
 
-static void release_attempts(void)
-{
-    while (all_attempts) {
-        struct attempts *a = all_attempts;
-
-        all_attempts = a->next;
-        free(a);
-    }
-}
-
 static int work(const struct cmd_call *call)
 {
     struct drover_queues *qs;
     struct drover_error e = {""};
     pthread_t watcher;
     int err = drover_queues_open(&queues, &qs, &e);
-
     if (err)
         return refuse(err, &e);
     err = drover_worker_join(qs, &options, &running, &e);
@@ -208,9 +195,7 @@ static int work(const struct cmd_call *call)
     pthread_join(watcher, NULL);
     drover_worker_free(running);
     drover_queues_close(qs);
-    int status = worker_end();
-    release_attempts();
-    return status;
+    return worker_end();
 }
 
 /* Options. */
@@ -226,64 +211,50 @@ static void note(void *arg, const char *line)
 static int read_auth(void)
 {
     static char auth[AUTH_LEN_MAX];
-    FILE *f = auth_file ? fopen(auth_file, "re") : NULL;
-
     queues.auth = getenv("DROVER_ZK_AUTH");
     if (!auth_file)
         return CMD_OK;
-    if (!f || !fgets(auth, sizeof auth, f))
-        auth[0] = '\0';
-    if (f)
-        fclose(f);
-    auth[strcspn(auth, "\r\n")] = '\0';
-    if (!auth[0])
+    if (client_first_line(auth_file, auth, sizeof auth) || !auth[0])
         return client_error("--zk-auth: cannot read %s", auth_file);
     queues.auth = auth;
     return CMD_OK;
 }
 
-/* "a,b,c" into a list. The text and the list last as long as the command. */
-static char **split_names(char *list)
+/* "a,b,c" into the list of queues, which points into the text. */
+static void split_names(char *list)
 {
-    char *name, *rest = list, **names;
-    size_t count = 1;
-
-    for (const char *at = list; *at; at++)
-        count += *at == ',';
-    names = mem_zalloc((count + 1) * sizeof *names);
-    for (count = 0; (name = strsep(&rest, ","));)
-        names[count++] = name;
-    options.only = (const char *const *)names;
-    options.only_count = count;
-    return names;
+    const char **names = arena_alloc(&arena, (strlen(list) + 1) * sizeof *names);
+    for (char *rest = list, *name; (name = strsep(&rest, ","));)
+        names[options.only_count++] = name;
+    options.only = names;
 }
 
 static int run_work(const struct cmd_call *call)
 {
     static const enum drover_policy policies[] = {DROVER_RETRY, DROVER_SKIP, DROVER_STOP};
-    static struct client_config config;
-    char *list = only ? mem_dup(only, strlen(only)) : NULL,
-         **names = list ? split_names(list) : NULL;
-    int status;
+    struct client_config config;
 
     worker_begin(11);
-    options.handle = handle;
-    options.arg = (void *)call;
-    options.note = note;
-    options.policy = policies[policy];
-    options.retries = worker_options.attempts > 1 ? (int)worker_options.attempts - 1 : -1;
-    options.back_off_ms = worker_options.back_off_ms;
-    options.parallel = (int)worker_options.jobs;
-    options.quiet_ms = settle_ms ? settle_ms : -1;
-    options.poll_ms = poll_ms;
-    status = client_configure(&call->client, &config) ? read_auth() : CMD_FAILURE;
+    options = (struct drover_worker_options){
+        .handle = handle,
+        .arg = (void *)call,
+        .note = note,
+        .policy = policies[policy],
+        .retries = worker_options.attempts > 1 ? (int)worker_options.attempts - 1 : -1,
+        .back_off_ms = worker_options.back_off_ms,
+        .parallel = (int)worker_options.jobs,
+        .quiet_ms = settle_ms ? settle_ms : -1,
+        .poll_ms = poll_ms,
+    };
+    if (only)
+        split_names(arena_text(&arena, str_of(only)));
+    TRY(client_configure(&call->client, &config));
+    TRY(read_auth());
     queues.server = config.server;
     queues.token = config.token;
     queues.timeout_ms = (int)timeout_ms;
-    if (!status)
-        status = work(call);
-    free(names);
-    free(list);
+    int status = work(call);
+    arena_release(&arena);
     return status;
 }
 

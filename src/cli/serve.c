@@ -1,7 +1,11 @@
 /*
  * drover serve - its options, the checks between them, and the table of modules.
+ * drover fsck - checks a data directory; with --salvage, cuts it at the first damage after asking.
  */
 #include "server/serve.h"
+
+#include <stdio.h>
+#include <string.h>
 
 #include "base/address.h"
 #include "base/log.h"
@@ -9,9 +13,10 @@
 #include "cli/cmd.h"
 #include "dag/http.h"
 #include "http/server.h"
+#include "keeper/local/fsck.h"
 #include "keeper/zookeeper/zookeeper.h"
 #include "queue/http.h"
-#include "server/sessions_http.h"
+#include "server/sessions.h"
 #include "task/http.h"
 #include "world/http.h"
 
@@ -37,7 +42,6 @@ static bool is_given(const struct option_address *a)
 static void default_address(struct option_address *a, const char *text)
 {
     struct err_info e;
-
     if (!a->none && !is_given(a))
         option_address(&(struct option){.target = a}, text, &e);
 }
@@ -46,7 +50,6 @@ static void default_address(struct option_address *a, const char *text)
 static int check_keeper(const struct cmd *c, struct serve_options *o)
 {
     struct err_info e;
-
     if (!o->keeper && o->zk_timeout_ms)
         return cmd_usage_error(c, "--zk-timeout-ms goes with --keeper");
     if (!o->keeper)
@@ -134,7 +137,6 @@ static size_t more_options(struct option *to)
         "log", "text|json", "Format of the lines on standard error. Default: text.", option_choice,
         &log_format};
     size_t count = 0;
-
     for (size_t i = 0; MODULES[i]; i++)
         for (size_t j = 0; j < MODULES[i]->option_count; j++)
             to[count++] = MODULES[i]->options[j];
@@ -145,7 +147,6 @@ static size_t more_options(struct option *to)
 static int run_serve(const struct cmd_call *call)
 {
     int status = check_keeper(call->cmd, &chosen);
-
     default_address(&chosen.http, HTTP_DEFAULT);
     default_address(&chosen.zk, ZK_DEFAULT);
     if (!status)
@@ -162,3 +163,50 @@ const struct cmd cmd_serve = CMD_INIT(
     "Runs the server in the foreground until it receives TERM or INT. It logs to standard\n"
     "error, one line per event.",
     OPTIONS, CMD_LOCAL, run_serve, .heading = "The server", .more_options = more_options);
+
+/* fsck */
+
+/* No answer means no. */
+static bool ask(void *arg, const char *question)
+{
+    const bool *yes = arg;
+    char answer[16];
+    if (*yes)
+        return true;
+    fprintf(stderr, "%s [y/N] ", question);
+    fflush(stderr);
+    if (!fgets(answer, sizeof answer, stdin)) {
+        fputc('\n', stderr);
+        return false;
+    }
+    return !strcmp(answer, "y\n") || !strcmp(answer, "yes\n");
+}
+
+static bool yes;
+static struct fsck_options checks = {.confirm = ask, .arg = &yes};
+
+static int run_fsck(const struct cmd_call *call)
+{
+    struct err_info e;
+    checks.dir = call->operands[0];
+    checks.out = stdout;
+    int err = fsck_run(&checks, &e);
+    fflush(stdout);
+    if (err)
+        log_error("%s", e.text);
+    return err ? CMD_FAILURE : CMD_OK;
+}
+
+const struct cmd cmd_fsck = CMD_INIT(
+    "fsck", "check a data directory", "DIR",
+    "Checks the data directory DIR, which no server may have open, and reports what it\n"
+    "holds. Changes nothing unless --salvage is given. Exit status 1: something is\n"
+    "damaged.",
+    CMD_OPTIONS(
+        {"dump", NULL, "Print every transaction in the journal.", option_flag, &checks.dump},
+        {"salvage", NULL,
+         "When the journal is damaged, keep what comes before the damage and cut off the\n"
+         "rest, after asking. What is cut off is saved in files named salvaged-*.",
+         option_flag, &checks.salvage},
+        {"yes", NULL, "Do not ask.", option_flag, &yes}),
+    CMD_LOCAL, run_fsck);

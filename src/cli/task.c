@@ -1,18 +1,204 @@
 /*
- * drover claim, done, renew, update - the transactions of the task store. Each is one request,
- * except renew, which first reads the tasks: an update must repeat the data.
+ * drover add, claim, done, renew, update: the transactions of the task store. Each is one request,
+ * except renew, which first reads the tasks, because an update must repeat the data, and add with
+ * lines from standard input, which sends transactions of moderate size: a million lines must not
+ * need a million requests.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "base/human.h"
 #include "cli/task_share.h"
 #include "cli/verb.h"
+#include "client/task_client.h"
 
-enum { LEASE_DEFAULT_MS = 60 * 1000, WAIT_SLICE_MS = 30 * 1000, UPDATE_LEN_MAX = 64 << 20 };
+enum {
+    BATCH_MAX = 500,
+    BATCH_LEN_MAX = 512 * 1024,
+    DATA_LEN_MAX = 1024 * 1024,
+    PROGRESS_MS = 500,
+    LEASE_DEFAULT_MS = 60 * 1000,
+    WAIT_SLICE_MS = 30 * 1000,
+    UPDATE_LEN_MAX = 64 << 20,
+};
 
 #define YEAR_MS (INT64_C(365) * 86400 * 1000)
+
+static void print_table(const struct json *tasks)
+{
+    verb_print_columns(tasks, TASK_COLUMNS);
+}
+
+static void print_ids(const struct json *tasks)
+{
+    json_each(task, json_list(tasks))
+        printf("%" PRId64 "\n", json_int_of(task, "id"));
+}
+
+/* Prints a reply: as JSON, or its tasks for people; NULL: nothing. */
+static void print_reply(const struct cmd_call *call, const struct client_reply *reply,
+                        void (*print)(const struct json *tasks))
+{
+    if (call->client.json)
+        client_print_json(reply);
+    else if (print)
+        print(json_get(reply->json, "tasks"));
+}
+
+/* Requests. */
+
+/* With a requestid a request can be repeated when its reply is lost. */
+static void put_requestid(struct buf *b)
+{
+    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
+    task_client_requestid(requestid);
+    json_member_text(b, "requestid", str_of(requestid));
+}
+
+/* Opens a request that changes something. */
+static void open_body(struct buf *b)
+{
+    json_open(b, '{');
+    json_member_int(b, "clientid", task_clientid);
+    put_requestid(b);
+}
+
+static int send_update(const struct cmd_call *call, struct client *c, struct buf *body,
+                       void (*print)(const struct json *tasks))
+{
+    struct client_reply reply;
+    c->repeatable = true;
+    TRY(client_call(c, &reply, buf_text(body), "POST /update"));
+    print_reply(call, &reply, print);
+    return CMD_OK;
+}
+
+/* add */
+
+static int64_t delay_ms;
+static bool whole;
+
+struct add {
+    const struct cmd_call *call;
+    struct client client;
+    struct buf body;
+    size_t pending; /* in body */
+    size_t sent;
+    int64_t shown_ms; /* when progress was last shown; 0: never */
+};
+
+static void put_task(struct add *a, struct str data)
+{
+    struct buf *b = &a->body;
+    if (!a->pending++) {
+        b->len = 0;
+        open_body(b);
+        json_member_open(b, "adds", '[');
+    }
+    json_open(b, '{');
+    json_member_text(b, "group", str_of(a->call->operands[0]));
+    json_member_text(b, "data", data);
+    if (delay_ms)
+        json_member_int(b, "timespec", -delay_ms);
+    json_close(b, '}');
+}
+
+/* On stderr, if it is a terminal and stdout is not. */
+static void show_progress(struct add *a)
+{
+    if (!isatty(STDERR_FILENO) || isatty(STDOUT_FILENO) ||
+        clock_boot_ms() - a->shown_ms < PROGRESS_MS)
+        return;
+    a->shown_ms = clock_boot_ms();
+    fprintf(stderr, "\r%zu added", a->sent);
+    fflush(stderr);
+}
+
+static int send_pending(struct add *a)
+{
+    if (!a->pending)
+        return CMD_OK;
+    json_close(&a->body, ']');
+    json_close(&a->body, '}');
+    TRY(send_update(a->call, &a->client, &a->body, print_ids));
+    a->sent += a->pending;
+    a->pending = 0;
+    show_progress(a);
+    arena_reset(&a->client.arena);
+    return CMD_OK;
+}
+
+static int add_task(void *arg, struct str data)
+{
+    struct add *a = arg;
+    if (!json_is_text(data))
+        return client_error("the data of task %zu is not UTF-8 text", a->sent + a->pending + 1);
+    put_task(a, data);
+    return a->pending >= BATCH_MAX || a->body.len >= BATCH_LEN_MAX ? send_pending(a) : CMD_OK;
+}
+
+static int add_whole(struct add *a)
+{
+    CLEANUP(buf_release) struct buf data = {0};
+    char limit[HUMAN_SIZE];
+    TRY(client_read_file("-", SIZE_MAX, &data));
+    if (data.len > DATA_LEN_MAX)
+        return client_error("standard input is longer than %s", human_size(limit, DATA_LEN_MAX));
+    return add_task(a, buf_str(&data));
+}
+
+static int add_all(struct add *a)
+{
+    const struct cmd_call *call = a->call;
+    if (call->count == 1)
+        TRY(add_task(a, STR("")));
+    else if (!strcmp(call->operands[1], "-"))
+        TRY(whole ? add_whole(a) : verb_read_lines(add_task, a));
+    else
+        for (int i = 1; i < call->count; i++)
+            TRY(add_task(a, str_of(call->operands[i])));
+    return send_pending(a);
+}
+
+static int run_add(const struct cmd_call *call)
+{
+    struct add a = {.call = call};
+    const char *group = call->operands[0], *data = call->count > 1 ? call->operands[1] : "";
+    char count[HUMAN_SIZE];
+
+    if (whole && (call->count != 2 || strcmp(data, "-") != 0))
+        return cmd_usage_error(call->cmd, "--whole goes with '-'");
+    if (call->count > 2 && !strcmp(data, "-"))
+        return cmd_usage_error(call->cmd, "unexpected argument '%s' after '-'", call->operands[2]);
+    if (call->count > BATCH_MAX + 1)
+        return cmd_usage_error(call->cmd, "more than %d tasks: use '-'", BATCH_MAX);
+    if (!*group || !json_is_text(str_of(group)))
+        return cmd_usage_error(call->cmd, "GROUP must be UTF-8 text and not empty");
+    TRY(task_open(call, &a.client));
+    int status = add_all(&a);
+    if (a.shown_ms)
+        fprintf(stderr, "\r%zu added\n", a.sent);
+    if (status && a.sent)
+        client_error("%s added before the error", human_count(count, a.sent, "task"));
+    client_close(&a.client);
+    buf_release(&a.body);
+    return status;
+}
+
+const struct cmd cmd_add = CMD_INIT(
+    "add", "add tasks to a group", "GROUP [DATA...|-]",
+    "Adds a task to the group for each DATA, all or none; without DATA, one task with no\n"
+    "data. With '-' each line of standard input is the data of a task. Prints the ids, one\n"
+    "per line.",
+    CMD_OPTIONS({"delay", "TIME", "Nobody can claim the tasks before that. Default: no delay.",
+                 option_span, &delay_ms, 0, INT64_C(86400) * 1000 * 36500},
+                {"whole", NULL, "With '-': all of standard input is the data of one task.",
+                 option_flag, &whole},
+                TASK_CLIENT_ID_OPTION),
+    CMD_JSON, run_add, .heading = "Tasks");
 
 /* claim */
 
@@ -20,12 +206,8 @@ static int64_t lease_ms = LEASE_DEFAULT_MS, wait_ms, limit = 1;
 
 static void put_claim(struct buf *b, const struct cmd_call *call, int64_t slice_ms)
 {
-    b->len = 0;
-    task_open_body(b);
-    json_member_open(b, "groups", '[');
-    for (int i = 0; i < call->count; i++)
-        json_put_text(b, str_of(call->operands[i]));
-    json_close(b, ']');
+    open_body(b);
+    json_member_texts(b, "groups", (const char *const *)call->operands, (size_t)call->count);
     json_member_int(b, "duration", lease_ms);
     json_member_int(b, "wait", slice_ms);
     json_member_int(b, "limit", limit);
@@ -35,36 +217,30 @@ static void put_claim(struct buf *b, const struct cmd_call *call, int64_t slice_
 /* Waits in slices, so that no proxy on the way closes the connection for being idle. */
 static int claim(struct client *c, const struct cmd_call *call, struct client_reply *ret_reply)
 {
-    int64_t left_ms = wait_ms;
-    struct buf body = {0};
-    const struct json *tasks;
-    int status;
-
-    client_set_repeatable(c);
-    do {
-        int64_t slice_ms = left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS;
-
-        put_claim(&body, call, slice_ms);
-        client_set_wait(c, slice_ms);
-        status = client_call(c, "POST", "/claim", buf_text(&body), ret_reply);
-        left_ms -= slice_ms;
-        tasks = status ? NULL : json_get(ret_reply->json, "tasks");
-    } while (tasks && !tasks->count && left_ms > 0);
-    buf_release(&body);
-    return !status && tasks && !tasks->count ? CMD_NOTHING : status;
+    for (int64_t left_ms = wait_ms;; left_ms -= c->wait_ms) {
+        CLEANUP(buf_release) struct buf body = {0};
+        c->repeatable = true;
+        c->wait_ms = left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS;
+        put_claim(&body, call, c->wait_ms);
+        TRY(client_call(c, ret_reply, buf_text(&body), "POST /claim"));
+        const struct json *tasks = json_get(ret_reply->json, "tasks");
+        if (!tasks || tasks->count)
+            return CMD_OK;
+        if (left_ms <= c->wait_ms)
+            return CMD_NOTHING;
+    }
 }
 
 static int run_claim(const struct cmd_call *call)
 {
+    CLEANUP(client_close) struct client c = {0};
     struct client_reply reply;
-    struct client *c = NULL;
     TRY(task_open(call, &c));
-    int status = claim(c, call, &reply);
+    int status = claim(&c, call, &reply);
     if (status == CMD_OK || (status == CMD_NOTHING && call->client.json))
-        task_print_reply(call, &reply);
+        print_reply(call, &reply, print_table);
     else if (status == CMD_NOTHING)
         client_error("nothing to claim");
-    client_close(c);
     return status;
 }
 
@@ -84,27 +260,16 @@ const struct cmd cmd_claim = CMD_INIT(
 
 static int run_done(const struct cmd_call *call)
 {
-    struct client *c = NULL;
-    struct client_reply reply;
-    struct buf body = {0};
-    int status = task_open(call, &c);
-
-    if (!status && !task_path(c, call))
-        status = CMD_USAGE;
-    if (!status) {
-        task_open_body(&body);
-        json_member_open(&body, "deletes", '[');
-        for (int i = 0; i < call->count; i++)
-            json_put_int(&body, strtoll(call->operands[i], NULL, 10));
-        json_close(&body, ']');
-        json_close(&body, '}');
-        status = task_update(c, &body, &reply);
-    }
-    if (!status && call->client.json)
-        client_print_json(&reply);
-    buf_release(&body);
-    client_close(c);
-    return status;
+    CLEANUP(client_close) struct client c = {0};
+    CLEANUP(buf_release) struct buf ids = {0}, body = {0};
+    TRY(task_open(call, &c));
+    TRY(task_put_ids(call, &ids));
+    open_body(&body);
+    json_member_open(&body, "deletes", '[');
+    json_put_raw(&body, buf_str(&ids));
+    json_close(&body, ']');
+    json_close(&body, '}');
+    return send_update(call, &c, &body, NULL);
 }
 
 const struct cmd cmd_done =
@@ -118,22 +283,16 @@ const struct cmd cmd_done =
 static int put_renewals(struct buf *b, const struct cmd_call *call, const struct json *tasks)
 {
     int status = CMD_OK, i = 0;
-
-    task_open_body(b);
+    open_body(b);
     json_member_open(b, "updates", '[');
     json_each(task, tasks) {
         const struct json *data = json_get(task, "data");
         const char *id = call->operands[i++];
-
         if (task->kind != JSON_OBJECT)
             status = client_error("no task %s", id);
         json_open(b, '{');
         json_member_int(b, "id", strtoll(id, NULL, 10));
-        json_key(b, "data");
-        if (data)
-            json_put(b, data);
-        else
-            json_put_null(b);
+        json_member_raw(b, "data", data ? data->raw : STR("null"));
         json_member_int(b, "timespec", -lease_ms);
         json_close(b, '}');
     }
@@ -144,24 +303,13 @@ static int put_renewals(struct buf *b, const struct cmd_call *call, const struct
 
 static int run_renew(const struct cmd_call *call)
 {
+    CLEANUP(client_close) struct client c = {0};
+    CLEANUP(buf_release) struct buf body = {0};
     struct client_reply reply;
-    struct buf body = {0};
-    struct client *c = NULL;
-    int status = task_open(call, &c);
-
-    if (!status)
-        status = task_read(c, call, &reply);
-    if (!status)
-        status = put_renewals(&body, call, reply.json);
-    if (!status)
-        status = task_update(c, &body, &reply);
-    if (!status && call->client.json)
-        client_print_json(&reply);
-    else if (!status)
-        task_print_ids(json_get(reply.json, "tasks"));
-    buf_release(&body);
-    client_close(c);
-    return status;
+    TRY(task_open(call, &c));
+    TRY(task_read(&c, call, &reply));
+    TRY(put_renewals(&body, call, reply.json));
+    return send_update(call, &c, &body, print_ids);
 }
 
 const struct cmd cmd_renew = CMD_INIT(
@@ -175,41 +323,20 @@ const struct cmd cmd_renew = CMD_INIT(
 
 /* update */
 
-static int read_file(const char *name, struct buf *b)
-{
-    bool is_stdin = !strcmp(name, "-");
-    FILE *in = is_stdin ? stdin : fopen(name, "re");
-    char piece[16384];
-    size_t n;
-
-    while (in && (n = fread(piece, 1, sizeof piece, in)) > 0 && b->len <= UPDATE_LEN_MAX)
-        buf_put(b, piece, n);
-    int errnum = errno;
-    if (in && !ferror(in) && b->len <= UPDATE_LEN_MAX)
-        errnum = 0;
-    if (in && !is_stdin)
-        fclose(in);
-    if (!errnum)
-        return CMD_OK;
-    return client_error("%s: %s", is_stdin ? "standard input" : name,
-                        b->len > UPDATE_LEN_MAX ? "too large" : strerror(errnum));
-}
-
 /* The user's transaction, with a client id and a request id if it has none. */
 static int put_update(struct client *c, struct str text, struct buf *ret_body)
 {
     struct err_info e;
-    const struct json *v = json_parse(client_arena(c), text, &e);
-
+    const struct json *v = json_parse(&c->arena, text, &e);
     if (!v || v->kind != JSON_OBJECT) {
         client_error("the transaction is %s", v ? "not a JSON object" : e.text);
         return CMD_USAGE;
     }
     json_open(ret_body, '{');
     if (!json_get(v, "clientid"))
-        task_put_clientid(ret_body);
+        json_member_int(ret_body, "clientid", task_clientid);
     if (!json_get(v, "requestid"))
-        task_put_requestid(ret_body);
+        put_requestid(ret_body);
     json_each(member, v) {
         json_key_str(ret_body, member->key);
         json_put(ret_body, member);
@@ -220,23 +347,12 @@ static int put_update(struct client *c, struct str text, struct buf *ret_body)
 
 static int run_update(const struct cmd_call *call)
 {
-    struct buf text = {0}, body = {0};
-    struct client_reply reply;
-    struct client *c = NULL;
-    int status = task_open(call, &c);
-
-    if (!status)
-        status = read_file(call->count ? call->operands[0] : "-", &text);
-    if (!status)
-        status = put_update(c, buf_str(&text), &body);
-    if (!status)
-        status = task_update(c, &body, &reply);
-    if (!status)
-        task_print_reply(call, &reply);
-    buf_release(&text);
-    buf_release(&body);
-    client_close(c);
-    return status;
+    CLEANUP(client_close) struct client c = {0};
+    CLEANUP(buf_release) struct buf text = {0}, body = {0};
+    TRY(task_open(call, &c));
+    TRY(client_read_file(call->count ? call->operands[0] : "-", UPDATE_LEN_MAX, &text));
+    TRY(put_update(&c, buf_str(&text), &body));
+    return send_update(call, &c, &body, print_table);
 }
 
 const struct cmd cmd_update = CMD_INIT(

@@ -1,4 +1,4 @@
-/* The client id in its file, and tasks in a table. */
+/* The client id in its file, and reading the task store: drover ls, groups, group, task. */
 #include "cli/task_share.h"
 
 #include <errno.h>
@@ -9,20 +9,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/human.h"
 #include "base/random.h"
-#include "cli/verb.h"
-#include "client/task_client.h"
+
+enum { LIMIT_DEFAULT = 1000 };
 
 int64_t task_clientid;
-
-/* The client id. */
 
 static void id_path(struct buf *b)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
     if (state && state[0] == '/')
         buf_printf(b, "%s/drover-client-id", state);
     else
@@ -41,16 +36,8 @@ static void make_parents(char *path)
 /* 0, or errno; EINVAL when the file holds something else. */
 static int read_id(const char *path, int64_t *ret_id)
 {
-    FILE *in = fopen(path, "re");
     char line[32];
-
-    if (!in)
-        return errno;
-    bool got = fgets(line, sizeof line, in);
-    fclose(in);
-    if (!got)
-        return EINVAL;
-    line[strcspn(line, "\n")] = '\0';
+    TRY(client_first_line(path, line, sizeof line));
     return option_digits(line, 1, INT64_MAX, ret_id) ? 0 : EINVAL;
 }
 
@@ -61,29 +48,25 @@ static int read_id(const char *path, int64_t *ret_id)
 static int make_id(char *path)
 {
     CLEANUP(buf_release) struct buf temporary = {0};
-    int errnum = 0, fd;
     uint64_t number;
-
+    int errnum = 0;
     make_parents(path);
     random_fill(&number, sizeof number);
     buf_printf(&temporary, "%s.%ld", path, (long)getpid());
-    fd = open(buf_text(&temporary), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) {
+    int fd = open(buf_text(&temporary), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    if (dprintf(fd, "%" PRIu64 "\n", (number >> (64 - 53)) | 1) < 0 ||
+        (link(temporary.p, path) && errno != EEXIST))
         errnum = errno;
-    } else {
-        if (dprintf(fd, "%" PRIu64 "\n", (number >> (64 - 53)) | 1) < 0 ||
-            (link(temporary.p, path) && errno != EEXIST))
-            errnum = errno;
-        close(fd);
-        unlink(temporary.p);
-    }
+    close(fd);
+    unlink(temporary.p);
     return errnum;
 }
 
 static int read_or_make_id(void)
 {
-    struct buf path = {0};
-
+    CLEANUP(buf_release) struct buf path = {0};
     id_path(&path);
     buf_text(&path);
     int errnum = read_id(path.p, &task_clientid);
@@ -91,143 +74,188 @@ static int read_or_make_id(void)
         errnum = make_id(path.p);
         errnum = errnum ? errnum : read_id(path.p, &task_clientid);
     }
-    if (errnum)
-        client_error("no client id in %s: %s; give one with --client-id", path.p,
-                     errnum == EINVAL ? "not a number" : strerror(errnum));
-    buf_release(&path);
-    return errnum ? CMD_FAILURE : CMD_OK;
+    if (!errnum)
+        return CMD_OK;
+    return client_error("no client id in %s: %s; give one with --client-id", path.p,
+                        errnum == EINVAL ? "not a number" : strerror(errnum));
 }
 
-static int find_clientid(void)
+int task_open(const struct cmd_call *call, struct client *ret_client)
 {
     const char *given = getenv("DROVER_CLIENT_ID");
-
-    if (task_clientid)
-        return CMD_OK;
-    if (!given || !*given)
-        return read_or_make_id();
-    if (option_digits(given, 1, INT64_MAX, &task_clientid))
-        return CMD_OK;
-    client_error("$DROVER_CLIENT_ID: '%s' is not a number from 1 to %" PRId64, given, INT64_MAX);
-    return CMD_USAGE;
-}
-
-int task_open(const struct cmd_call *call, struct client **ret_client)
-{
-    TRY(find_clientid());
-    *ret_client = client_open(&call->client);
-    return *ret_client ? CMD_OK : CMD_FAILURE;
-}
-
-/* Requests. */
-
-const char *task_path(struct client *c, const struct cmd_call *call)
-{
-    struct buf b = {0};
-    int64_t id;
-
-    for (int i = 0; i < call->count; i++) {
-        if (!option_digits(call->operands[i], 1, INT64_MAX, &id)) {
-            cmd_usage_error(call->cmd, "'%s' is not the id of a task", call->operands[i]);
-            buf_release(&b);
-            return NULL;
-        }
-        buf_printf(&b, "%s%" PRId64, i ? "," : "/tasks/", id);
+    if (!task_clientid && !(given && *given))
+        TRY(read_or_make_id());
+    if (!task_clientid && !option_digits(given, 1, INT64_MAX, &task_clientid)) {
+        client_error("$DROVER_CLIENT_ID: '%s' is not a number from 1 to %" PRId64, given,
+                     INT64_MAX);
+        return CMD_USAGE;
     }
-    const char *path = arena_text(client_arena(c), buf_str(&b));
-    buf_release(&b);
-    return path;
+    return client_open(ret_client, &call->client);
+}
+
+/* Tasks. */
+
+const struct verb_column TASK_COLUMNS[] = {
+    {{"ID", true}, "id", VERB_NUMBER},
+    {{"GROUP"}, "group"},
+    {{"STATE"}, "timespec", VERB_OWNED},
+    {{"SINCE/UNTIL"}, "timespec", VERB_TIME, .colour = TERM_DIM},
+    {{"OWNER", true}, "ownerid", VERB_NUMBER, .colour = TERM_DIM},
+    {{"DATA"}, "data"},
+    {{0}},
+};
+
+int task_put_ids(const struct cmd_call *call, struct buf *b)
+{
+    int64_t id;
+    for (int i = 0; i < call->count; i++) {
+        if (!option_digits(call->operands[i], 1, INT64_MAX, &id))
+            return cmd_usage_error(call->cmd, "'%s' is not the id of a task", call->operands[i]);
+        buf_printf(b, "%s%" PRId64, i ? "," : "", id);
+    }
+    return CMD_OK;
 }
 
 int task_read(struct client *c, const struct cmd_call *call, struct client_reply *ret_reply)
 {
-    const char *path = task_path(c, call);
-    int status = path ? client_call(c, "GET", path, NULL, ret_reply) : CMD_USAGE;
-    const struct json *v = status ? NULL : ret_reply->json;
+    CLEANUP(buf_release) struct buf ids = {0};
+    TRY(task_put_ids(call, &ids));
+    TRY(client_call(c, ret_reply, NULL, "GET /tasks/%s", buf_text(&ids)));
+    const struct json *v = ret_reply->json;
+    if (!v || v->kind != JSON_LIST || v->count != (size_t)call->count)
+        return client_error("%s did not reply with a list", transport_server(c->transport));
+    return CMD_OK;
+}
 
-    if (!status && (!v || v->kind != JSON_LIST || v->count != (size_t)call->count))
-        status = client_error("%s did not reply with a list", client_server(c));
+const struct cmd cmd_groups = VERB_INIT("groups", "list the groups that have tasks", NULL,
+                                        "Lists the groups that have tasks, one per line.", NULL,
+                                        "GET", "/groups", .print = verb_print_words);
+
+const struct cmd cmd_group = VERB_INIT(
+    "group", "list the tasks of one group", "GROUP",
+    "Lists the tasks of a group that can be claimed.",
+    CMD_OPTIONS({"limit", "N", "At most N. Default: all.", option_number, NULL, 1, INT32_MAX},
+                {"owned", NULL, "Also tasks that are owned.", option_flag}),
+    "GET", "/group/{1}", .list = "", .columns = TASK_COLUMNS);
+
+/* ls */
+
+static int64_t limit = LIMIT_DEFAULT;
+static bool available;
+
+struct listing {
+    struct client c;
+    struct buf tasks; /* as JSON */
+    int64_t count;
+    bool more;
+};
+
+/* Appends the tasks of a group, up to the limit. */
+static int list_group(struct listing *l, struct str group)
+{
+    int64_t left = limit - l->count;
+    struct client_reply reply;
+    TRY(client_call(&l->c, &reply, NULL, "GET /group/%s?owned=%d&limit=%" PRId64,
+                    client_quote(&l->c, group), !available, left + 1));
+    json_each(task, json_list(reply.json)) {
+        l->more = left-- <= 0;
+        if (l->more)
+            break;
+        json_put_raw(&l->tasks, task->raw);
+        l->count++;
+    }
+    return CMD_OK;
+}
+
+/* Whether name is group, or one of the groups in which its tasks wait for another attempt. */
+static bool belongs(struct str name, struct str group)
+{
+    struct str tail = {name.p + group.len, name.len - group.len};
+    if (!str_starts(name, group))
+        return false;
+    return !tail.len || str_starts(tail, STR("/retry/"));
+}
+
+static bool is_listed(struct str name, const struct cmd_call *call)
+{
+    for (int i = 0; i < call->count; i++)
+        if (belongs(name, str_of(call->operands[i])))
+            return true;
+    return !call->count;
+}
+
+static int list_groups(struct listing *l, const struct cmd_call *call)
+{
+    struct client_reply reply;
+    TRY(client_call(&l->c, &reply, NULL, "GET /groups"));
+    json_each(name, json_list(reply.json))
+        if (!l->more && name->kind == JSON_TEXT && is_listed(name->text, call))
+            TRY(list_group(l, name->text));
+    return CMD_OK;
+}
+
+static int run_ls(const struct cmd_call *call)
+{
+    struct listing l = {0};
+    struct err_info e;
+    TRY(client_open(&l.c, &call->client));
+    json_open(&l.tasks, '[');
+    int status = list_groups(&l, call);
+    json_close(&l.tasks, ']');
+    if (!status && call->client.json)
+        puts(buf_text(&l.tasks));
+    else if (!status)
+        verb_print_columns(json_parse(&l.c.arena, buf_str(&l.tasks), &e), TASK_COLUMNS);
+    if (!status && l.more)
+        client_error("there are more than %" PRId64 ": use --limit", limit);
+    buf_release(&l.tasks);
+    client_close(&l.c);
     return status;
 }
 
-void task_put_clientid(struct buf *b)
+const struct cmd cmd_ls = CMD_INIT(
+    "ls", "list tasks", "[GROUP...]",
+    "Lists the tasks of the groups, owned or not, including those that wait for another\n"
+    "attempt in GROUP/retry/N; without GROUP, all tasks.",
+    CMD_OPTIONS({"limit", "N", "At most N. Default: 1000.", option_number, &limit, 1, INT32_MAX},
+                {"available", NULL, "Only tasks that nobody owns.", option_flag, &available}),
+    CMD_JSON, run_ls);
+
+/* task */
+
+static bool data_only;
+
+static void print_data(const struct json *tasks)
 {
-    json_member_int(b, "clientid", task_clientid);
+    json_each(task, tasks) {
+        struct str data = json_text_of(task, "data");
+        fwrite(data.p, 1, data.len, stdout);
+    }
 }
 
-void task_put_requestid(struct buf *b)
+static int run_task(const struct cmd_call *call)
 {
-    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
-
-    task_client_requestid(requestid);
-    json_member_text(b, "requestid", str_of(requestid));
-}
-
-void task_open_body(struct buf *b)
-{
-    json_open(b, '{');
-    task_put_clientid(b);
-    task_put_requestid(b);
-}
-
-int task_update(struct client *c, struct buf *body, struct client_reply *ret_reply)
-{
-    client_set_repeatable(c);
-    return client_call(c, "POST", "/update", buf_text(body), ret_reply);
-}
-
-/* The table. */
-
-static void add_row(struct table *t, const struct json *task, int64_t now_ms)
-{
-    int64_t id = 0, timespec = 0, ownerid = 0;
-    struct str group = {0}, data = {0};
-    char when[HUMAN_SIZE];
-    struct err_info e;
-
-    json_get_int(task, "id", &id, &e);
-    json_get_text(task, "group", &group, &e);
-    json_get_text(task, "data", &data, &e);
-    json_get_int(task, "timespec", &timespec, &e);
-    json_get_int(task, "ownerid", &ownerid, &e);
-    bool owned = timespec > now_ms;
-    table_cell(t, TERM_PLAIN, "%" PRId64, id);
-    table_text(t, TERM_PLAIN, group);
-    table_cell(t, owned ? TERM_YELLOW : TERM_GREEN, "%s", owned ? "owned" : "available");
-    table_cell(t, TERM_DIM, "%s", human_time(when, timespec));
-    table_cell(t, TERM_DIM, "%" PRId64, ownerid);
-    table_text(t, TERM_PLAIN, data);
-}
-
-void task_print(const struct json *tasks)
-{
-    static const struct table_column columns[] = {
-        {"ID", true}, {"GROUP"}, {"STATE"}, {"SINCE/UNTIL"}, {"OWNER", true}, {"DATA"},
-    };
-    int64_t now_ms = clock_wall_ms();
-    struct table t;
-
-    if (!tasks || tasks->kind != JSON_LIST)
-        return;
-    table_init(&t, columns, sizeof columns / sizeof *columns);
-    json_each(task, tasks)
-        if (task->kind == JSON_OBJECT)
-            add_row(&t, task, now_ms);
-    table_print(&t, stdout);
-    table_release(&t);
-}
-
-void task_print_reply(const struct cmd_call *call, const struct client_reply *reply)
-{
+    CLEANUP(client_close) struct client c = {0};
+    struct client_reply reply;
+    int status = CMD_OK, i = 0;
+    TRY(client_open(&c, &call->client));
+    TRY(task_read(&c, call, &reply));
     if (call->client.json)
-        client_print_json(reply);
+        client_print_json(&reply);
+    else if (data_only)
+        print_data(reply.json);
     else
-        task_print(json_get(reply->json, "tasks"));
+        verb_print_columns(reply.json, TASK_COLUMNS);
+    json_each(task, reply.json) {
+        if (task->kind == JSON_NULL)
+            status = client_error("no task %s", call->operands[i]);
+        i++;
+    }
+    return status;
 }
 
-void task_print_ids(const struct json *tasks)
-{
-    if (tasks && tasks->kind == JSON_LIST)
-        json_each(task, tasks)
-            printf("%" PRId64 "\n", json_int_of(task, "id"));
-}
+const struct cmd cmd_task = CMD_INIT(
+    "task", "show tasks by their ids", "ID...",
+    "Shows tasks by their ids. Exit status 1: one of them does not exist.",
+    CMD_OPTIONS({"data", NULL, "Print only the data, unchanged.", option_flag, &data_only}),
+    CMD_JSON, run_task);

@@ -11,12 +11,10 @@
  * crash, does not count.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/child.h"
 #include "base/mem.h"
 #include "cli/worker.h"
 #include "drover.h"
@@ -40,8 +38,9 @@ static int64_t lease_ms = 30 * 1000;
  */
 static struct drover_client *lists, *claims, *updates;
 
-static char **groups; /* to claim from */
-static size_t group_count;
+static const char **groups; /* to claim from */
+static size_t group_count, group_cap;
+static struct arena names; /* of the groups */
 
 /* The task that a thread has. */
 struct claimed {
@@ -63,7 +62,6 @@ static struct place place_of(const char *group)
 {
     struct place p = {str_of(group), 0};
     const char *at = group, *next;
-
     for (; (next = strstr(at, RETRY)); at = next + 1)
         if (option_digits(next + strlen(RETRY), 1, INT32_MAX, &p.tried)) {
             p.group.len = (size_t)(next - group);
@@ -72,24 +70,13 @@ static struct place place_of(const char *group)
     return p;
 }
 
-static void add_group(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static void add_group(const char *fmt, ...)
+static void add_group(const char *name)
 {
-    va_list ap;
-    char *name;
-
-    va_start(ap, fmt);
-    if (vasprintf(&name, fmt, ap) < 0)
-        err_fatal("out of memory");
-    va_end(ap);
     for (size_t i = 0; i < group_count; i++)
-        if (!strcmp(groups[i], name)) {
-            free(name);
+        if (!strcmp(groups[i], name))
             return;
-        }
-    groups = mem_realloc(groups, (group_count + 1) * sizeof *groups);
-    groups[group_count++] = name;
+    mem_grow(groups, group_count, group_cap);
+    groups[group_count++] = arena_text(&names, str_of(name));
 }
 
 /* Retry groups that a worker with more attempts has left behind. */
@@ -97,9 +84,8 @@ static void add_left_behind(const struct drover_groups *all, const char *group)
 {
     for (size_t i = 0; i < all->count; i++) {
         struct place p = place_of(all->names[i]);
-
         if (p.tried && str_eq(p.group, str_of(group)))
-            add_group("%s", all->names[i]);
+            add_group(all->names[i]);
     }
 }
 
@@ -129,9 +115,9 @@ static int find_groups(const struct cmd_call *call)
     if (away)
         client_error("the server is back");
     for (int i = 0; i < call->count; i++) {
-        add_group("%s", call->operands[i]);
+        add_group(call->operands[i]);
         for (int64_t n = 1; n < worker_options.attempts; n++)
-            add_group("%s" RETRY "%" PRId64, call->operands[i], n);
+            add_group(arena_printf(&names, "%s" RETRY "%" PRId64, call->operands[i], n));
         add_left_behind(&all, call->operands[i]);
     }
     drover_groups_release(&all);
@@ -144,7 +130,7 @@ static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_i
 {
     struct claimed *c = t->own;
     struct drover_claim claim = {
-        .groups = (const char *const *)groups,
+        .groups = groups,
         .group_count = group_count,
         .duration_ms = lease_ms,
         .wait_ms = !worker_options.until_empty ? WAIT_MS
@@ -154,7 +140,6 @@ static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_i
     struct drover_error e;
     int got = drover_client_claim(claims, &claim, &c->result, &e);
     const struct drover_task *task = c->result.tasks;
-    struct place p;
 
     c->patient = got == 0;
     if (got < 0)
@@ -163,7 +148,7 @@ static enum worker_taken take(struct worker_thread *t, struct worker_item *ret_i
         drover_result_release(&c->result);
     if (got <= 0)
         return got == 0 ? WORKER_NOTHING : is_permanent(got) ? WORKER_BROKEN : WORKER_AWAY;
-    p = place_of(task->group);
+    struct place p = place_of(task->group);
     c->hold = drover_client_hold(updates, task, lease_ms);
     snprintf(c->id, sizeof c->id, "DROVER_TASK_ID=%" PRId64, task->id);
     snprintf(c->group, sizeof c->group, "DROVER_TASK_GROUP=%.*s", STR_ARGS(p.group));
@@ -186,7 +171,6 @@ static int send_update(struct worker_thread *t, const struct drover_update *u)
     struct drover_result r = {0};
     struct drover_error e;
     int err = drover_client_update(updates, u, &r, &e);
-
     if (!err || err == DROVER_REFUSED)
         drover_result_release(&r);
     if (err)
@@ -195,51 +179,43 @@ static int send_update(struct worker_thread *t, const struct drover_update *u)
 }
 
 /* Moves the task to the group for its next attempt, or to the dead ones. */
-static int move_task(struct worker_thread *t, const struct drover_task *task, int64_t id, bool dead,
-                     int64_t back_off_ms, const char **ret_where)
+static int move_task(struct worker_thread *t, struct worker_item *item, int64_t id, bool dead)
 {
+    struct claimed *c = t->own;
+    const struct drover_task *task = c->result.tasks;
     struct place p = place_of(task->group);
-    struct drover_task moved = {.data = task->data, .data_len = task->data_len};
-    struct drover_update u = {.adds = &moved, .add_count = 1, .deletes = &id, .delete_count = 1};
-    char *text = ((struct claimed *)t->own)->group;
     CLEANUP(buf_release) struct buf group = {0};
-    int err;
-
     buf_put_str(&group, p.group);
-    if (dead) {
+    if (dead)
         buf_printf(&group, "/dead");
-    } else {
+    else
         buf_printf(&group, RETRY "%" PRId64, p.tried + 1);
-        moved.timespec = -back_off_ms;
-    }
-    moved.group = buf_text(&group);
-    err = send_update(t, &u);
-    snprintf(text, sizeof((struct claimed *)0)->group, "moved to %s", moved.group);
-    *ret_where = text;
-    return err;
+    const struct drover_task moved = {.group = buf_text(&group),
+                                      .data = task->data,
+                                      .data_len = task->data_len,
+                                      .timespec = dead ? 0 : -item->back_off_ms};
+    snprintf(c->group, sizeof c->group, "moved to %s", moved.group);
+    item->where = c->group;
+    return send_update(t, &(struct drover_update){
+                              .adds = &moved, .add_count = 1, .deletes = &id, .delete_count = 1});
 }
 
-static int settle(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome,
-                  int64_t back_off_ms, const char *why, const char **ret_where)
+static int settle(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome)
 {
     struct claimed *c = t->own;
     const struct drover_task *task = c->result.tasks;
     int64_t id = task->id;
-    struct drover_update done = {.deletes = &id, .delete_count = 1};
     int err = drover_hold_release(c->hold, &id);
-
-    (void)why;
     if (err) {
         err_set(&t->error, err, "the claim ended while the command ran: %s",
                 drover_err_message(err));
     } else if (outcome == WORKER_DONE) {
-        err = send_update(t, &done);
+        err = send_update(t, &(struct drover_update){.deletes = &id, .delete_count = 1});
     } else if (outcome == WORKER_RELEASED) { /* an update without a timespec ends the claim */
         struct drover_task same = {.id = id, .data = task->data, .data_len = task->data_len};
-
         err = send_update(t, &(struct drover_update){.updates = &same, .update_count = 1});
     } else {
-        err = move_task(t, task, id, outcome == WORKER_DEAD, back_off_ms, ret_where);
+        err = move_task(t, item, id, outcome == WORKER_DEAD);
     }
     snprintf(item->name, sizeof item->name, "task %" PRId64, id);
     drover_result_release(&c->result);
@@ -253,7 +229,6 @@ static bool is_empty(struct worker_thread *t)
     for (size_t i = 0; i < group_count; i++) {
         struct drover_result r;
         int count = drover_client_list(updates, groups[i], 1, 1, &r, NULL);
-
         if (count >= 0)
             drover_result_release(&r);
         if (count != 0)
@@ -264,43 +239,36 @@ static bool is_empty(struct worker_thread *t)
 
 /* The command. */
 
-static bool open_client(const struct client_config *config, struct drover_client_options o,
-                        struct drover_client **ret_client)
+static int open_client(const struct client_config *config, struct drover_client_options o,
+                       struct drover_client **ret_client)
 {
     struct drover_error e;
-
     o.server = config->server;
     o.token = config->token;
-    int err = drover_client_open(&o, ret_client, &e);
-    if (err)
-        client_error("%s", e.text);
-    return !err;
+    return drover_client_open(&o, ret_client, &e) ? client_error("%s", e.text) : CMD_OK;
 }
 
-static bool open_clients(const struct cmd_call *call)
+static int open_clients(const struct cmd_call *call)
 {
-    struct drover_client_options claiming = {.retry_ms = CLAIM_RETRY_MS},
-                                 listing = {.retry_ms = -1};
     struct client_config config;
-
-    if (!client_configure(&call->client, &config) ||
-        !open_client(&config, (struct drover_client_options){0}, &updates))
-        return false;
-    claiming.stop_fd = listing.stop_fd = child_stop_fd();
-    claiming.clientid = listing.clientid = drover_client_id(updates);
-    return open_client(&config, claiming, &claims) && open_client(&config, listing, &lists);
+    TRY(client_configure(&call->client, &config));
+    TRY(open_client(&config, (struct drover_client_options){0}, &updates));
+    struct drover_client_options o = {.retry_ms = CLAIM_RETRY_MS,
+                                      .stop_fd = child_stop_fd(),
+                                      .clientid = drover_client_id(updates)};
+    TRY(open_client(&config, o, &claims));
+    o.retry_ms = -1;
+    return open_client(&config, o, &lists);
 }
 
 static void release(void)
 {
     struct drover_client *const clients[] = {lists, claims, updates};
-
     for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
         if (clients[i])
             drover_client_close(clients[i]);
-    for (size_t i = 0; i < group_count; i++)
-        free(groups[i]);
     free(groups);
+    arena_release(&names);
 }
 
 static int run_work(const struct cmd_call *call)
@@ -314,13 +282,12 @@ static int run_work(const struct cmd_call *call)
         .settle = settle,
         .is_empty = is_empty,
     };
-    int status = CMD_FAILURE;
-
     worker_begin(source.attempts);
-    if (open_clients(call))
+    int status = open_clients(call);
+    if (!status)
         status = find_groups(call);
     if (!status)
-        status = worker_run(&source, call, NULL);
+        status = worker_run(&source, call);
     release();
     return status;
 }

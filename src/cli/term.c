@@ -1,11 +1,13 @@
 /*
  * Widths come from wcwidth() in the locale C.UTF-8, whatever the user's locale is: the server sends
- * UTF-8.
+ * UTF-8. The cells of a table are stored until its widths are known, then printed row by row.
  */
 #include "cli/term.h"
 
+#include <assert.h>
 #include <locale.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,7 +17,6 @@
 bool term_has_colour(FILE *to)
 {
     const char *no = getenv("NO_COLOR"), *kind = getenv("TERM");
-
     return !(no && *no) && isatty(fileno(to)) && kind && *kind && strcmp(kind, "dumb") != 0;
 }
 
@@ -26,14 +27,12 @@ const char *term_colour(enum term_colour colour)
         [TERM_RED] = "\033[31m",  [TERM_GREEN] = "\033[32m", [TERM_YELLOW] = "\033[33m",
         [TERM_BLUE] = "\033[34m",
     };
-
     return escapes[colour];
 }
 
 size_t term_columns(FILE *to)
 {
     struct winsize size;
-
     if (!isatty(fileno(to)))
         return 0;
     if (ioctl(fileno(to), TIOCGWINSZ, &size) || !size.ws_col)
@@ -60,14 +59,11 @@ struct shown {
 
 static struct shown show_byte(unsigned char byte)
 {
+    static const char bytes[] = "\n\t\r\\", letters[] = "ntr\\";
+    const char *named = byte ? strchr(bytes, byte) : NULL;
     struct shown s = {.used = 1};
-
-    if (byte == '\n' || byte == '\t' || byte == '\r' || byte == '\\')
-        snprintf(s.escape, sizeof s.escape, "\\%c",
-                 byte == '\n'   ? 'n'
-                 : byte == '\t' ? 't'
-                 : byte == '\r' ? 'r'
-                                : '\\');
+    if (named)
+        snprintf(s.escape, sizeof s.escape, "\\%c", letters[named - bytes]);
     else
         snprintf(s.escape, sizeof s.escape, "\\x%02x", byte);
     s.width = strlen(s.escape);
@@ -85,7 +81,6 @@ static struct shown show_first(struct str text)
 {
     mbstate_t state = {0};
     wchar_t wide;
-
     if (text.p[0] == '\\')
         return is_ambiguous(text) ? show_byte('\\') : (struct shown){.used = 1, .width = 1};
     if (text.p[0] >= ' ' && text.p[0] < 127)
@@ -99,22 +94,14 @@ static struct shown show_first(struct str text)
     return (struct shown){.used = used, .width = (size_t)width};
 }
 
-static struct str rest(struct str text, size_t used)
-{
-    return (struct str){text.p + used, text.len - used};
-}
-
 size_t term_width(struct str text)
 {
     size_t width = 0;
-
     pthread_once(&utf8_once, open_utf8);
     locale_t before = uselocale(utf8);
-    while (text.len) {
-        struct shown s = show_first(text);
-
+    for (struct shown s; text.len; text.p += s.used, text.len -= s.used) {
+        s = show_first(text);
         width += s.width;
-        text = rest(text, s.used);
     }
     uselocale(before);
     return width;
@@ -125,10 +112,8 @@ void term_put_safe(struct buf *b, struct str text, size_t max_width)
     bool cut = term_width(text) > max_width;
     size_t room = cut && max_width ? max_width - 1 : max_width;
     locale_t before = uselocale(utf8);
-
-    while (text.len) {
-        struct shown s = show_first(text);
-
+    for (struct shown s; text.len; text.p += s.used, text.len -= s.used) {
+        s = show_first(text);
         if (s.width > room)
             break;
         room -= s.width;
@@ -136,9 +121,123 @@ void term_put_safe(struct buf *b, struct str text, size_t max_width)
             buf_printf(b, "%s", s.escape);
         else
             buf_put(b, text.p, s.used);
-        text = rest(text, s.used);
     }
     uselocale(before);
     if (cut && max_width)
         buf_printf(b, "…");
+}
+
+void term_paint(struct buf *b, bool coloured, enum term_colour colour, struct str text,
+                size_t max_width)
+{
+    coloured = coloured && colour != TERM_PLAIN;
+    if (coloured)
+        buf_printf(b, "%s", term_colour(colour));
+    term_put_safe(b, text, max_width);
+    if (coloured)
+        buf_printf(b, "%s", term_colour(TERM_PLAIN));
+}
+
+/* Tables. */
+
+enum { GAP = 2, NARROWEST = 8 };
+
+struct table_value {
+    struct str text;
+    enum term_colour colour;
+};
+
+void table_release(struct table *t)
+{
+    free(t->values);
+    arena_release(&t->arena);
+}
+
+static void add_value(struct table *t, enum term_colour colour, struct str text)
+{
+    mem_grow(t->values, t->value_count, t->value_cap);
+    t->values[t->value_count++] = (struct table_value){text, colour};
+}
+
+void table_text(struct table *t, enum term_colour colour, struct str text)
+{
+    add_value(t, colour, (struct str){arena_text(&t->arena, text), text.len});
+}
+
+void table_cell(struct table *t, enum term_colour colour, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add_value(t, colour, str_of(arena_vprintf(&t->arena, fmt, ap)));
+    va_end(ap);
+}
+
+static void natural_widths(const struct table *t, size_t widths[static TABLE_COLUMNS_MAX])
+{
+    for (size_t i = 0; i < t->column_count; i++)
+        widths[i] = term_width(str_of(t->columns[i].name));
+    for (size_t i = 0; i < t->value_count; i++) {
+        size_t width = term_width(t->values[i].text), *column = &widths[i % t->column_count];
+        *column = width > *column ? width : *column;
+    }
+}
+
+/* Narrows the widest column by one, until the line fits or all are narrow. */
+static void fit_widths(const struct table *t, size_t columns,
+                       size_t widths[static TABLE_COLUMNS_MAX])
+{
+    size_t total = (t->column_count - 1) * GAP;
+    for (size_t i = 0; i < t->column_count; i++)
+        total += widths[i];
+    while (total > columns) {
+        size_t widest = 0;
+        for (size_t i = 1; i < t->column_count; i++)
+            if (widths[i] >= widths[widest])
+                widest = i;
+        if (widths[widest] <= NARROWEST)
+            return;
+        widths[widest]--;
+        total--;
+    }
+}
+
+struct table_style {
+    size_t widths[TABLE_COLUMNS_MAX];
+    bool coloured, cut;
+};
+
+static void put_cell(struct buf *b, const struct table *t, size_t column,
+                     const struct table_value *v, const struct table_style *s)
+{
+    size_t width = s->widths[column], shown = term_width(v->text);
+    int pad = shown < width ? (int)(width - shown) : 0;
+    bool right = t->columns[column].right, last = column + 1 == t->column_count;
+    buf_printf(b, "%*s", right ? pad : 0, "");
+    term_paint(b, s->coloured, v->colour, v->text, s->cut ? width : SIZE_MAX);
+    buf_printf(b, "%*s", last ? 0 : GAP + (right ? 0 : pad), "");
+    if (last)
+        buf_printf(b, "\n");
+}
+
+void table_print(const struct table *t, FILE *to)
+{
+    size_t columns = term_columns(to);
+    struct table_style s = {.coloured = term_has_colour(to), .cut = columns > 0};
+    CLEANUP(buf_release) struct buf b = {0};
+    assert(t->column_count <= TABLE_COLUMNS_MAX && t->value_count % t->column_count == 0);
+    if (!t->value_count)
+        return;
+    natural_widths(t, s.widths);
+    if (columns)
+        fit_widths(t, columns, s.widths);
+    for (size_t i = 0; i < t->column_count; i++)
+        put_cell(&b, t, i, &(struct table_value){str_of(t->columns[i].name), TERM_BOLD}, &s);
+    for (size_t i = 0; i < t->value_count; i++) {
+        put_cell(&b, t, i % t->column_count, &t->values[i], &s);
+        if (b.len > 65536) {
+            fwrite(b.p, 1, b.len, to);
+            b.len = 0;
+        }
+    }
+    fwrite(b.p, 1, b.len, to);
 }

@@ -1,5 +1,11 @@
 /*
- * term - output for a terminal: colours, widths, and escapes for text that would disturb it.
+ * term - output for a terminal: colours, widths, escapes for text that would disturb it, and rows
+ * in aligned columns.
+ *
+ *     static const struct table_column COLUMNS[] = {{"ID", .right = true}, {"GROUP"}, {"DATA"}};
+ *     CLEANUP(table_release) struct table t = {.columns = COLUMNS, .column_count = 3};
+ *     table_cell(&t, TERM_PLAIN, "%lld", id); table_text(&t, TERM_PLAIN, group); ...
+ *     table_print(&t, stdout);
  */
 #ifndef CLI_TERM_H
 #define CLI_TERM_H
@@ -9,6 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/str.h"
 
@@ -31,9 +38,7 @@ const char *term_colour(enum term_colour colour);
 /* How many columns a terminal has; 0: it is none, and lines may have any length. */
 size_t term_columns(FILE *to);
 
-/*
- * How many columns text takes, as term_put_safe() writes it.
- */
+/* How many columns text takes, as term_put_safe() writes it. */
 size_t term_width(struct str text);
 
 /*
@@ -42,5 +47,37 @@ size_t term_width(struct str text);
  * is cut off.
  */
 void term_put_safe(struct buf *b, struct str text, size_t max_width);
+
+/* The same in a colour, if coloured is true and the colour is not TERM_PLAIN. */
+void term_paint(struct buf *b, bool coloured, enum term_colour colour, struct str text,
+                size_t max_width);
+
+/*
+ * A table. Cells are added in order, row by row. On a terminal the widest columns are cut until a
+ * line fits; elsewhere everything is printed in full. Text is escaped (term_put_safe). Without rows
+ * nothing is printed, not even the heads.
+ */
+enum { TABLE_COLUMNS_MAX = 16 };
+
+struct table_column {
+    const char *name;
+    bool right; /* aligned at the right, as numbers are */
+};
+
+struct table {
+    const struct table_column *columns;
+    size_t column_count, value_count, value_cap;
+    struct table_value *values;
+    struct arena arena;
+};
+
+void table_release(struct table *t);
+
+/* The next cell. The text is copied. */
+void table_text(struct table *t, enum term_colour colour, struct str text);
+void table_cell(struct table *t, enum term_colour colour, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+void table_print(const struct table *t, FILE *to);
 
 #endif

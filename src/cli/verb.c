@@ -1,36 +1,20 @@
-/* Builds the request from the operands and options, sends it, and prints the reply. */
+/*
+ * Builds the request from the operands and options, sends it, and prints the reply: as JSON, or as
+ * people read it: tables by columns, single words, objects.
+ */
 #include "cli/verb.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/human.h"
 
 enum { SESSION_TIMEOUT_MS = 60 * 1000 };
 
 #define WAIT_FOREVER_MS (INT64_C(1) << 40)
 
-/* Sessions. */
-
-int verb_open_session(struct client *c, int64_t timeout_ms, const char **ret_session)
-{
-    struct client_reply reply;
-    const char *body = arena_printf(client_arena(c), "{\"timeout\":%" PRId64 "}", timeout_ms);
-    int status = client_call(c, "POST", "/v1/sessions", body, &reply);
-
-    if (!status)
-        *ret_session = arena_text(client_arena(c), json_text_of(reply.json, "session"));
-    return status;
-}
-
-void verb_end_session(struct client *c, const char *session)
-{
-    struct client_reply reply;
-
-    client_try(c, "DELETE", arena_printf(client_arena(c), "/v1/sessions/%s", session), NULL,
-               &reply);
-}
-
-/* Options. */
+const char *verb_session;
 
 struct request {
     const struct cmd_call *call;
@@ -39,7 +23,9 @@ struct request {
     const char *opened; /* a session that was opened for it; NULL: none */
 };
 
-static const union cmd_value *find_value(const struct cmd_call *call, const char *name)
+/* Options. */
+
+static const struct cmd_value *find_value(const struct cmd_call *call, const char *name)
 {
     for (size_t i = 0; call->cmd->options && call->cmd->options[i].name; i++)
         if (!strcmp(call->cmd->options[i].name, name))
@@ -49,70 +35,45 @@ static const union cmd_value *find_value(const struct cmd_call *call, const char
 
 static int64_t number_of(const struct cmd_call *call, const char *name, int64_t otherwise)
 {
-    const union cmd_value *v = find_value(call, name);
-
-    return v && v->number >= 0 ? v->number : otherwise;
-}
-
-static bool is_given(const struct option *o, const union cmd_value *v)
-{
-    if (o->parse == option_flag)
-        return v->flag;
-    if (o->parse == option_list_add)
-        return v->list.count > 0;
-    if (o->parse == option_choice)
-        return v->choice >= 0;
-    if (o->parse == option_number || o->parse == option_span)
-        return v->number >= 0;
-    return v->text != NULL;
+    const struct cmd_value *v = find_value(call, name);
+    return v && v->given ? v->number : otherwise;
 }
 
 /* The timeout of a session goes into the request that opens it. */
 static bool is_sent(const struct request *r, size_t i)
 {
-    const struct option *o = &r->call->cmd->options[i];
-
-    if (r->verb->flags & VERB_SESSION && !strcmp(o->name, "timeout"))
-        return false;
-    return is_given(o, &r->call->values[i]);
+    bool of_session =
+        r->verb->flags & VERB_SESSION && !strcmp(r->call->cmd->options[i].name, "timeout");
+    return r->call->values[i].given && !of_session;
 }
 
-static const char *value_text(struct client *c, const struct option *o, const union cmd_value *v)
+static bool is_number(const struct option *o)
 {
-    const char *word = o->argument;
+    return o->parse == option_number || o->parse == option_span;
+}
 
+static const char *value_text(struct client *c, const struct option *o, const struct cmd_value *v)
+{
     if (o->parse == option_flag)
         return "1";
-    if (o->parse == option_number || o->parse == option_span)
-        return arena_printf(client_arena(c), "%" PRId64, v->number);
-    if (o->parse != option_choice)
-        return v->text;
-    for (int i = 0; i < v->choice; i++)
-        word += strcspn(word, "|") + 1;
-    return arena_text(client_arena(c), (struct str){word, strcspn(word, "|")});
+    if (is_number(o))
+        return arena_printf(&c->arena, "%" PRId64, v->number);
+    return o->parse == option_choice ? v->given : v->text;
 }
 
-static void put_value(const struct request *r, struct buf *b, const struct option *o,
-                      const union cmd_value *v)
+static void put_member(const struct request *r, struct buf *b, const struct option *o,
+                       const struct cmd_value *v)
 {
     if (o->parse == option_list_add) {
-        json_open(b, '[');
-        for (size_t i = 0; i < v->list.count; i++)
-            json_put_text(b, str_of(v->list.items[i]));
-        json_close(b, ']');
+        json_member_texts(b, arena_printf(&r->client->arena, "%ss", o->name), v->list.items,
+                          v->list.count);
     } else if (o->parse == option_flag) {
-        json_put_bool(b, true);
-    } else if (o->parse == option_number || o->parse == option_span) {
-        json_put_int(b, v->number);
+        json_member_bool(b, o->name, true);
+    } else if (is_number(o)) {
+        json_member_int(b, o->name, v->number);
     } else {
-        json_put_text(b, str_of(value_text(r->client, o, v)));
+        json_member_text(b, o->name, str_of(value_text(r->client, o, v)));
     }
-}
-
-static const char *member_name(const struct request *r, const struct option *o)
-{
-    return o->parse == option_list_add ? arena_printf(client_arena(r->client), "%ss", o->name)
-                                       : o->name;
 }
 
 /* The path. */
@@ -124,67 +85,42 @@ static bool has_query(const struct verb *v)
 
 static void put_operands(const struct request *r, struct buf *b, const char *which)
 {
-    const struct cmd_call *call = r->call;
-
-    int first = *which == '*' ? 0 : *which - '1', end = *which == '*' ? call->count : first + 1;
-
+    int first = *which == '*' ? 0 : *which - '1', end = *which == '*' ? r->call->count : first + 1;
     for (int i = first; i < end; i++)
         buf_printf(b, "%s%s", i > first ? "," : "",
-                   client_quote(r->client, str_of(call->operands[i])));
+                   client_quote(r->client, str_of(r->call->operands[i])));
 }
 
 /* "/v1/jobs/{1}/{2}" with the operands quoted, and the query. */
-static const char *make_path(const struct request *r)
+static void put_path(const struct request *r, struct buf *b)
 {
     const struct option *options = r->call->cmd->options;
-    CLEANUP(buf_release) struct buf b = {0};
     char mark = strchr(r->verb->path, '?') ? '&' : '?';
-
     for (const char *p = r->verb->path; *p; p++) {
         if (*p == '{') {
-            put_operands(r, &b, p + 1);
+            put_operands(r, b, p + 1);
             p += 2;
         } else {
-            buf_put(&b, p, 1);
+            buf_put(b, p, 1);
         }
     }
     for (size_t i = 0; options && options[i].name && has_query(r->verb); i++)
         if (is_sent(r, i)) {
             const char *text = value_text(r->client, &options[i], &r->call->values[i]);
-
-            buf_printf(&b, "%c%s=%s", mark, options[i].name, client_quote(r->client, str_of(text)));
+            buf_printf(b, "%c%s=%s", mark, options[i].name, client_quote(r->client, str_of(text)));
             mark = '&';
         }
-    return arena_text(client_arena(r->client), buf_str(&b));
 }
 
 /* The body. */
 
-int verb_read_stdin(struct buf *b)
-{
-    size_t got;
-
-    do {
-        buf_reserve(b, 65536);
-        got = fread(b->p + b->len, 1, 65536, stdin);
-        b->len += got;
-    } while (got);
-    return ferror(stdin) ? client_error("standard input: %s", strerror(errno)) : CMD_OK;
-}
-
 int verb_read_lines(int (*fn)(void *arg, struct str line), void *arg)
 {
+    CLEANUP(mem_free) char *line = NULL;
     size_t cap = 0;
-    char *line = NULL;
-    int status = CMD_OK;
-    ssize_t len;
-
-    while (!status && (len = getline(&line, &cap, stdin)) >= 0)
-        status = fn(arg, (struct str){line, (size_t)len - (len && line[len - 1] == '\n')});
-    if (!status && ferror(stdin))
-        status = client_error("standard input: %s", strerror(errno));
-    free(line);
-    return status;
+    for (ssize_t len; (len = getline(&line, &cap, stdin)) >= 0;)
+        TRY(fn(arg, (struct str){line, (size_t)len - (len && line[len - 1] == '\n')}));
+    return ferror(stdin) ? client_error("standard input: %s", strerror(errno)) : CMD_OK;
 }
 
 /*
@@ -192,19 +128,13 @@ int verb_read_lines(int (*fn)(void *arg, struct str line), void *arg)
  */
 static int put_json(const struct request *r, struct buf *b, const char *operand)
 {
-    struct arena *a = client_arena(r->client);
-    struct buf text = {0};
+    CLEANUP(buf_release) struct buf text = {0};
     struct err_info e;
-    int status = CMD_OK;
-
     if (strcmp(operand, "-") == 0)
-        status = verb_read_stdin(&text);
+        TRY(client_read_file("-", SIZE_MAX, &text));
     else
         buf_put(&text, operand, strlen(operand));
-    if (status)
-        return status;
-    const struct json *v = json_parse(a, str_of(arena_text(a, buf_str(&text))), &e);
-    buf_release(&text);
+    const struct json *v = json_parse(&r->client->arena, str_of(buf_text(&text)), &e);
     if (!v) {
         client_error("%s", e.text);
         return CMD_USAGE;
@@ -218,7 +148,6 @@ static int put_operand(const struct request *r, struct buf *b, const char *spec)
 {
     size_t len = strcspn(spec, "=:");
     const char *operand = r->call->operands[spec[len + 1] - '1'];
-
     if (len)
         json_key_str(b, (struct str){spec, len});
     if (spec[len] == ':')
@@ -227,40 +156,216 @@ static int put_operand(const struct request *r, struct buf *b, const char *spec)
     return CMD_OK;
 }
 
-static int make_body(const struct request *r, struct buf *b)
+static int put_body(const struct request *r, struct buf *b)
 {
     const struct option *options = r->call->cmd->options;
-    int status = CMD_OK;
-
     if (r->verb->body && r->verb->body[0] == ':')
         return put_operand(r, b, r->verb->body);
     json_open(b, '{');
     for (size_t i = 0; options && options[i].name; i++)
-        if (is_sent(r, i)) {
-            json_key_str(b, str_of(member_name(r, &options[i])));
-            put_value(r, b, &options[i], &r->call->values[i]);
-        }
-    if (r->opened) {
+        if (is_sent(r, i))
+            put_member(r, b, &options[i], &r->call->values[i]);
+    if (r->opened)
         json_member_text(b, "session", str_of(r->opened));
-    }
     if (r->verb->body)
-        status = put_operand(r, b, r->verb->body);
+        TRY(put_operand(r, b, r->verb->body));
     json_close(b, '}');
-    return status;
+    return CMD_OK;
+}
+
+/* Printing. */
+
+static int print_item(const struct json *v)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    if (v->kind == JSON_TEXT) {
+        term_put_safe(&b, v->text, SIZE_MAX);
+        puts(buf_text(&b));
+    } else if (v->kind == JSON_INT) {
+        printf("%" PRId64 "\n", v->number);
+    }
+    json_each(item, json_list(v))
+        print_item(item);
+    return CMD_OK;
+}
+
+int verb_print_word(const struct json *reply)
+{
+    return reply && reply->first ? print_item(reply->first) : CMD_OK;
+}
+
+int verb_print_words(const struct json *reply)
+{
+    return reply ? print_item(reply) : CMD_OK;
+}
+
+int verb_print_state(const struct json *reply)
+{
+    return print_item(&(struct json){.kind = JSON_TEXT, .text = json_text_of(reply, "state")});
+}
+
+int verb_print_members(const struct json *reply)
+{
+    const struct json *v = reply ? reply->first : NULL;
+    if (!v || v->kind != JSON_OBJECT)
+        return CMD_OK;
+    json_each(member, v) {
+        CLEANUP(buf_release) struct buf b = {0};
+        buf_printf(&b, "%.*s: ", STR_ARGS(member->key));
+        if (member->kind == JSON_TEXT)
+            term_put_safe(&b, member->text, SIZE_MAX);
+        else
+            json_put(&b, member);
+        puts(buf_text(&b));
+    }
+    return CMD_OK;
+}
+
+/* States. */
+
+enum term_colour verb_colour(struct str state)
+{
+    static const struct {
+        const char *state;
+        enum term_colour colour;
+    } rows[] = {
+        {"Failed", TERM_RED},      {"failed", TERM_RED},      {"killed", TERM_RED},
+        {"Completed", TERM_GREEN}, {"completed", TERM_GREEN}, {"finished", TERM_GREEN},
+        {"available", TERM_GREEN}, {"Held", TERM_YELLOW},     {"running", TERM_YELLOW},
+        {"working", TERM_YELLOW},  {"owned", TERM_YELLOW},    {"incipient", TERM_DIM},
+        {"skipped", TERM_DIM},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (str_eq(state, str_of(rows[i].state)))
+            return rows[i].colour;
+    return TERM_PLAIN;
+}
+
+struct str verb_state_word(struct str state)
+{
+    return str_eq(state, STR("incipient")) ? STR("waiting") : state;
+}
+
+/* Tables. */
+
+/* "status.message": the member of a member; NULL: the value itself. */
+static const struct json *find_member(const struct json *v, const char *path)
+{
+    const char *dot = path ? strchr(path, '.') : NULL;
+    char name[64];
+    if (!path)
+        return v;
+    if (!dot)
+        return json_get(v, path);
+    snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
+    return find_member(json_get(v, name), dot + 1);
+}
+
+static void put_list(struct table *t, enum term_colour colour, const struct json *list)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    json_each(item, json_list(list))
+        buf_printf(&b, "%s%.*s", b.len ? " " : "", STR_ARGS(item->text));
+    table_text(t, colour, buf_str(&b));
+}
+
+static void put_flag(struct table *t, const struct verb_column *c, bool truth)
+{
+    size_t len = strcspn(c->word, "|");
+    if (truth)
+        table_text(t, c->colour, (struct str){c->word, len});
+    else
+        table_text(t, c->colour, str_of(c->word[len] ? c->word + len + 1 : ""));
+}
+
+static void put_state(struct table *t, struct str state)
+{
+    table_text(t, verb_colour(state), verb_state_word(state));
+}
+
+static const char *time_taken(char *out, const struct json *v)
+{
+    int64_t from = json_int_of(v, "started"), to = json_int_of(v, "ended");
+    return from ? human_span(out, (to ? to : clock_wall_ms()) - from) : "";
+}
+
+static void put_cell(struct table *t, const struct verb_column *c, const struct json *v)
+{
+    int64_t number = v && v->kind == JSON_INT ? v->number : 0;
+    struct str text = v && v->kind == JSON_TEXT ? v->text : STR("");
+    const char *otherwise = c->otherwise ? c->otherwise : "";
+    char out[HUMAN_SIZE] = "";
+
+    switch (c->kind) {
+    case VERB_NUMBER:
+        table_cell(t, c->colour, "%" PRId64, number);
+        break;
+    case VERB_COUNT:
+        table_cell(t, c->colour, "%u", v ? v->count : 0);
+        break;
+    case VERB_SPAN:
+        table_cell(t, c->colour, "%s", human_span(out, number));
+        break;
+    case VERB_TIME:
+        table_cell(t, c->colour, "%s", number ? human_time(out, number) : "");
+        break;
+    case VERB_STATE:
+        put_state(t, text);
+        break;
+    case VERB_OWNED:
+        put_state(t, number > clock_wall_ms() ? STR("owned") : STR("available"));
+        break;
+    case VERB_TOOK:
+        table_cell(t, c->colour, "%s", time_taken(out, v));
+        break;
+    case VERB_FLAG:
+        put_flag(t, c, v && v->kind == JSON_BOOL && v->truth);
+        break;
+    case VERB_FAILURES:
+        table_cell(t, number ? TERM_RED : TERM_PLAIN, "%" PRId64, number);
+        break;
+    case VERB_PRIORITY:
+        table_cell(t, c->colour, "%02" PRId64, number);
+        break;
+    case VERB_RAW:
+        table_text(t, c->colour, v ? v->raw : str_of(otherwise));
+        break;
+    case VERB_LIST:
+        put_list(t, c->colour, v);
+        break;
+    case VERB_TEXT:
+        table_text(t, c->colour, text.len ? text : str_of(otherwise));
+    }
+}
+
+void verb_print_rows(const struct json *list, const struct verb_column *columns, size_t rows_max)
+{
+    struct table_column heads[TABLE_COLUMNS_MAX];
+    size_t count = 0;
+    for (; columns[count].head.name; count++)
+        heads[count] = columns[count].head;
+    CLEANUP(table_release) struct table t = {.columns = heads, .column_count = count};
+    json_each(item, json_list(list))
+        for (size_t i = 0;
+             i < count && item->kind == JSON_OBJECT && t.value_count < rows_max * count; i++)
+            put_cell(&t, &columns[i], find_member(item, columns[i].member));
+    table_print(&t, stdout);
+}
+
+void verb_print_columns(const struct json *list, const struct verb_column *columns)
+{
+    verb_print_rows(list, columns, UINT32_MAX);
 }
 
 /* Sending and printing. */
 
-void verb_print_with_session(const struct json *reply, const char *session)
+/* An object with a session before the members of the reply, as JSON. */
+static void print_with_session(const struct json *reply, const char *session)
 {
     CLEANUP(buf_release) struct buf b = {0};
-
     json_open(&b, '{');
-    json_key(&b, "session");
-    if (session)
-        json_put_text(&b, str_of(session));
-    else
-        json_put_null(&b);
+    json_member_text(&b, "session", session ? str_of(session) : (struct str){0});
     json_each(member, reply) {
         json_key_str(&b, member->key);
         json_put(&b, member);
@@ -273,49 +378,46 @@ void verb_print_with_session(const struct json *reply, const char *session)
 static void print_acquired(const struct json *reply, const char *session)
 {
     struct str id = json_text_of(reply->first, "id");
-
     printf("%.*s\t%" PRId64 "\t%s\n", STR_ARGS(id), json_int_of(reply, "token"), session);
 }
 
 static int print_reply(const struct request *r, const struct client_reply *reply)
 {
     const struct verb *v = r->verb;
-    struct cmd_call call = *r->call;
-    const union cmd_value *named = find_value(&call, "session");
-    bool acquires = v->flags & VERB_ACQUIRE;
+    const struct cmd_value *named = find_value(r->call, "session");
+    bool acquires = v->flags & VERB_ACQUIRE, json = r->call->client.json;
     const struct json *first = reply->json ? reply->json->first : NULL;
 
-    call.session = r->opened ? r->opened : named ? named->text : NULL;
+    verb_session = r->opened ? r->opened : named ? named->text : NULL;
     if (acquires && (!first || first->kind == JSON_NULL)) {
-        if (call.client.json)
-            verb_print_with_session(reply->json, NULL);
+        if (json)
+            print_with_session(reply->json, NULL);
         return CMD_NOTHING;
     }
-    if (call.client.json && (r->opened || acquires))
-        verb_print_with_session(reply->json, call.session);
-    else if (call.client.json)
+    if (json && (r->opened || acquires))
+        print_with_session(reply->json, verb_session);
+    else if (json)
         client_print_json(reply);
     else if (v->print)
-        return v->print(&call, reply->json);
+        return v->print(reply->json);
     else if (v->columns)
         verb_print_columns(*v->list ? json_get(reply->json, v->list) : reply->json, v->columns);
     else if (acquires)
-        print_acquired(reply->json, call.session);
+        print_acquired(reply->json, verb_session);
     return CMD_OK;
 }
 
 static int send_request(const struct request *r)
 {
     bool bodiless = has_query(r->verb) || strchr(r->verb->path, '?');
+    CLEANUP(buf_release) struct buf path = {0}, body = {0};
     struct client_reply reply;
-    struct buf body = {0};
-    int status = bodiless ? CMD_OK : make_body(r, &body);
-
-    if (!status)
-        status = client_call(r->client, r->verb->method, make_path(r),
-                             bodiless ? NULL : buf_text(&body), &reply);
-    buf_release(&body);
-    return status ? status : print_reply(r, &reply);
+    if (!bodiless)
+        TRY(put_body(r, &body));
+    put_path(r, &path);
+    TRY(client_call(r->client, &reply, bodiless ? NULL : buf_text(&body), "%s %s", r->verb->method,
+                    buf_text(&path)));
+    return print_reply(r, &reply);
 }
 
 /* With VERB_EACH, the last operand of the path takes the place of every operand from there on. */
@@ -324,14 +426,12 @@ static int send_all(const struct request *all)
     const struct cmd_call *call = all->call;
     const char *last = strrchr(all->verb->path, '{');
     int fixed = last ? last[1] - '1' : 0, worst = CMD_OK;
-
     if (!(all->verb->flags & VERB_EACH))
         return send_request(all);
     for (int i = fixed; i < call->count; i++) {
         char *operands[8];
         struct cmd_call one = *call;
         struct request r = *all;
-
         memcpy(operands, call->operands, (size_t)fixed * sizeof *operands);
         operands[fixed] = call->operands[i];
         one.operands = operands;
@@ -346,36 +446,39 @@ static int send_all(const struct request *all)
 /* Some kinds of locks belong to a session, others do not. */
 static bool needs_session(const struct request *r)
 {
-    const union cmd_value *named = find_value(r->call, "session");
-
+    const struct cmd_value *named = find_value(r->call, "session");
     if (!(r->verb->flags & VERB_SESSION) || named->text)
         return false;
     return !r->verb->session_for || strstr(r->verb->session_for, r->call->operands[0]);
 }
 
+static int open_session(struct request *r)
+{
+    struct client_reply reply;
+    const char *body = arena_printf(&r->client->arena, "{\"timeout\":%" PRId64 "}",
+                                    number_of(r->call, "timeout", SESSION_TIMEOUT_MS));
+    TRY(client_call(r->client, &reply, body, "POST /v1/sessions"));
+    r->opened = arena_text(&r->client->arena, json_text_of(reply.json, "session"));
+    return CMD_OK;
+}
+
 int verb_run(const struct cmd_call *call)
 {
-    struct request r = {.call = call, .verb = call->cmd->verb};
-    int status = CMD_OK;
-
+    CLEANUP(client_close) struct client c = {0};
+    struct request r = {.call = call, .verb = call->cmd->verb, .client = &c};
+    struct client_reply reply;
     for (int i = 0; i < call->count && r.verb->flags & VERB_NODE_IDS; i++)
         if (!option_digits(call->operands[i], 0, INT64_MAX, &(int64_t){0}))
             return cmd_usage_error(call->cmd, "'%s' is not the id of a node", call->operands[i]);
-    if (r.verb->requires && !find_value(call, r.verb->requires)->text)
+    if (r.verb->requires && !find_value(call, r.verb->requires)->given)
         return cmd_usage_error(call->cmd, "missing option: --%s", r.verb->requires);
-    r.client = client_open(&call->client);
-    if (!r.client)
-        return CMD_FAILURE;
-    client_set_wait(r.client, r.verb->flags & VERB_WAITS
-                                  ? number_of(call, "timeout", WAIT_FOREVER_MS)
-                                  : number_of(call, "wait", 0));
+    TRY(client_open(&c, &call->client));
+    c.wait_ms = r.verb->flags & VERB_WAITS ? number_of(call, "timeout", WAIT_FOREVER_MS)
+                                           : number_of(call, "wait", 0);
     if (needs_session(&r))
-        status =
-            verb_open_session(r.client, number_of(call, "timeout", SESSION_TIMEOUT_MS), &r.opened);
-    if (!status)
-        status = send_all(&r);
+        TRY(open_session(&r));
+    int status = send_all(&r);
     if (status && r.opened)
-        verb_end_session(r.client, r.opened);
-    client_close(r.client);
+        client_try(&c, &reply, NULL, "DELETE /v1/sessions/%s", r.opened);
     return status;
 }

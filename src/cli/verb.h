@@ -13,7 +13,7 @@
 #define CLI_VERB_H
 
 #include "cli/http_client.h"
-#include "cli/table.h"
+#include "cli/term.h"
 
 enum verb_kind {
     VERB_TEXT,
@@ -27,14 +27,16 @@ enum verb_kind {
     VERB_LIST,     /* the texts of a list */
     VERB_FAILURES, /* a number, red unless it is 0 */
     VERB_PRIORITY, /* two digits */
+    VERB_OWNED,    /* a time: owned until then, or available since */
+    VERB_TOOK,     /* from the members started to ended, or to now */
 };
 
 struct verb_column {
     struct table_column head;
-    const char *member; /* "status.message": a member of a member */
+    const char *member; /* "status.message": a member of a member; NULL: the object itself */
     enum verb_kind kind;
     const char *word;        /* of VERB_FLAG */
-    enum term_colour colour; /* except VERB_STATE and VERB_FAILURES */
+    enum term_colour colour; /* except VERB_STATE, VERB_OWNED and VERB_FAILURES */
     const char *otherwise;   /* shown when a text is missing or empty; NULL: nothing */
 };
 
@@ -47,7 +49,10 @@ enum verb_flags {
 };
 
 /* Prints a reply for people; returns the exit status. */
-typedef int verb_print_fn(const struct cmd_call *call, const struct json *reply);
+typedef int verb_print_fn(const struct json *reply);
+
+/* The session of the request whose reply is printed; NULL: it has none. */
+extern const char *verb_session;
 
 struct verb {
     const char *method;
@@ -85,23 +90,13 @@ verb_print_fn
 
 /* Rows of the objects in a list; NULL or another kind of value has none. */
 void verb_print_columns(const struct json *list, const struct verb_column *columns);
-
-/* A line of text that came from outside, with a newline. */
-void verb_print_line(struct str text);
+void verb_print_rows(const struct json *list, const struct verb_column *columns, size_t rows_max);
 
 /* The colour of a state of any module, and the word that people read ("waiting" for incipient). */
 enum term_colour verb_colour(struct str state);
 struct str verb_state_word(struct str state);
 
-/* An object with a session before the members of the reply, as JSON and with a newline. */
-void verb_print_with_session(const struct json *reply, const char *session);
-
-/* Reads standard input to its end, or by lines, without newlines. Prints the error. Exit status. */
-int verb_read_stdin(struct buf *b);
+/* Reads standard input by lines, without newlines. Prints the error. Exit status. */
 int verb_read_lines(int (*line)(void *arg, struct str line), void *arg);
-
-/* Opens a session; ret_session lives in the arena. End it with verb_end_session(). Exit status. */
-int verb_open_session(struct client *c, int64_t timeout_ms, const char **ret_session);
-void verb_end_session(struct client *c, const char *session);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/mem.h"
@@ -41,24 +40,24 @@ bool worker_is_ending(void)
     return state.ended || state.broken || child_signal();
 }
 
-void worker_give_up(const char *why)
+/* Ends all jobs; prints the reason once. */
+static void give_up(const char *why)
 {
     if (!atomic_exchange(&state.broken, true))
         client_error("%s", why);
 }
 
-int64_t worker_back_off(int64_t attempt)
+static int64_t back_off(int64_t attempt)
 {
     int64_t ms = worker_options.back_off_ms;
-
     for (int64_t i = 1; i < attempt && ms < BACK_OFF_MAX_MS; i++)
         ms *= 2;
     return ms < BACK_OFF_MAX_MS ? ms : BACK_OFF_MAX_MS;
 }
 
-void worker_report(const struct worker_item *item, enum worker_outcome outcome, int64_t back_off_ms,
-                   const char *why, const char *where)
+void worker_report(const struct worker_item *item, enum worker_outcome outcome)
 {
+    const char *why = item->why.text;
     char span[HUMAN_SIZE], attempt[64];
 
     snprintf(attempt, sizeof attempt, "in attempt %" PRId64 " of %" PRId64, item->attempt,
@@ -73,11 +72,11 @@ void worker_report(const struct worker_item *item, enum worker_outcome outcome, 
         state.retried++;
         if (!worker_options.quiet)
             client_error("%s: %s %s, retrying in %s", item->name, why, attempt,
-                         human_span(span, back_off_ms));
+                         human_span(span, item->back_off_ms));
         break;
     case WORKER_DEAD:
         state.dead++;
-        client_error("%s: %s %s, %s", item->name, why, attempt, where ? where : "dead");
+        client_error("%s: %s %s, %s", item->name, why, attempt, item->where ? item->where : "dead");
         break;
     case WORKER_RELEASED:
         if (!worker_options.quiet)
@@ -98,23 +97,16 @@ void worker_skip_dead(const struct worker_item *item)
 }
 
 /* One run of the command. A command that cannot be started is not the fault of the item. */
-enum worker_outcome worker_try(const struct worker_command *c, const struct worker_item *item,
-                               char why[static 64])
+enum worker_outcome worker_try(struct child_options o, struct worker_item *item)
 {
-    const struct child_options o = {
-        .argv = c->argv,
-        .input = item->input,
-        .variables = item->variables,
-        .tick_ms = c->tick_ms,
-        .tick = c->renew,
-        .arg = c->arg,
-        .grace_ms = item->grace_ms,
-    };
     struct err_info e = {""};
-    int status = 0, err = child_run(&o, &status, &e);
-
-    if (err || e.text[0]) {
-        worker_give_up(e.text);
+    int status = 0;
+    o.input = item->input;
+    o.variables = item->variables;
+    o.grace_ms = item->grace_ms;
+    item->back_off_ms = back_off(item->attempt);
+    if (child_run(&o, &status, &e) || e.text[0]) {
+        give_up(e.text);
         return WORKER_RELEASED;
     }
     if (!status)
@@ -122,25 +114,17 @@ enum worker_outcome worker_try(const struct worker_command *c, const struct work
     if (child_signal())
         return WORKER_RELEASED;
     if (status > 128)
-        snprintf(why, 64, "killed by signal %d", status - 128);
+        err_set(&item->why, 0, "killed by signal %d", status - 128);
     else
-        snprintf(why, 64, "exit status %d", status);
+        err_set(&item->why, 0, "exit status %d", status);
     return item->attempt < worker_options.attempts ? WORKER_RETRY : WORKER_DEAD;
 }
 
 /* A thread. */
 
-struct job {
-    struct worker_thread thread;
-    const struct cmd_call *call;
-    pthread_t id;
-    bool ended;
-};
-
 static bool renew(void *arg)
 {
     struct worker_thread *t = arg;
-
     t->lost = t->lost || !t->source->renew(t);
     return !t->lost;
 }
@@ -148,48 +132,51 @@ static bool renew(void *arg)
 /* Waits while the claim is kept. False: a signal came, or the claim is lost. */
 static bool pause_and_renew(struct worker_thread *t, int64_t ms)
 {
+    int64_t tick = t->source->tick_ms;
     for (int64_t until_ms = clock_boot_ms() + ms, left = ms; left > 0;
          left = until_ms - clock_boot_ms()) {
-        child_pause(left < t->source->tick_ms ? left : t->source->tick_ms);
+        child_pause(left < tick ? left : tick);
         if (child_signal() || !renew(t))
             return false;
     }
     return true;
 }
 
-static void handle(struct job *j, struct worker_item *item)
+/* Runs the command, with a source that has local retries as often as it takes. */
+static enum worker_outcome run_command(struct worker_thread *t, struct worker_item *item)
 {
-    struct worker_thread *t = &j->thread;
-    const struct worker_command c = {j->call->command, t->source->tick_ms, renew, t};
-    const char *where = NULL;
-    char why[64] = "";
-    enum worker_outcome outcome;
-    int64_t back_off_ms;
-
-    t->lost = false;
+    const struct child_options o = {
+        .argv = t->call->command, .tick_ms = t->source->tick_ms, .tick = renew, .arg = t};
     for (;; item->attempt++) {
-        outcome = worker_try(&c, item, why);
-        back_off_ms = worker_back_off(item->attempt);
+        enum worker_outcome outcome = worker_try(o, item);
         if (outcome != WORKER_RETRY || !t->source->local_retries || t->lost)
-            break;
-        worker_report(item, outcome, back_off_ms, why, NULL);
-        if (!pause_and_renew(t, back_off_ms)) {
-            outcome = WORKER_RELEASED;
-            break;
-        }
+            return outcome;
+        worker_report(item, outcome);
+        if (!pause_and_renew(t, item->back_off_ms))
+            return WORKER_RELEASED;
     }
-    if (t->source->retry_pause_max_ms && back_off_ms > t->source->retry_pause_max_ms)
-        back_off_ms = t->source->retry_pause_max_ms;
+}
+
+static void handle(struct worker_thread *t, struct worker_item *item)
+{
+    int64_t pause_max_ms = t->source->retry_pause_max_ms;
+    t->lost = false;
+    enum worker_outcome outcome = run_command(t, item);
+    if (pause_max_ms && item->back_off_ms > pause_max_ms)
+        item->back_off_ms = pause_max_ms;
     if (t->lost && outcome != WORKER_DONE)
         outcome = WORKER_RELEASED;
-    if (t->source->settle(t, item, outcome, back_off_ms, why, &where))
-        worker_report(item, WORKER_LOST, 0, t->error.text, NULL);
-    else if (t->lost && outcome == WORKER_RELEASED)
-        worker_report(item, WORKER_LOST, 0, "the claim could not be renewed", NULL);
-    else
-        worker_report(item, outcome, back_off_ms, why, where);
-    if (outcome == WORKER_RETRY && t->source->retry_pause_max_ms)
-        child_pause(back_off_ms);
+    if (t->source->settle(t, item, outcome)) {
+        item->why = t->error;
+        worker_report(item, WORKER_LOST);
+    } else if (t->lost && outcome == WORKER_RELEASED) {
+        err_set(&item->why, 0, "the claim could not be renewed");
+        worker_report(item, WORKER_LOST);
+    } else {
+        worker_report(item, outcome);
+    }
+    if (outcome == WORKER_RETRY && pause_max_ms)
+        child_pause(item->back_off_ms);
 }
 
 static void note_away(const char *why)
@@ -199,12 +186,10 @@ static void note_away(const char *why)
     child_pause(PAUSE_MS);
 }
 
-static void work_once(struct job *j)
+static void work_once(struct worker_thread *t)
 {
-    struct worker_thread *t = &j->thread;
     struct worker_item item = {.attempt = 1};
     enum worker_taken taken = t->source->take(t, &item);
-
     if (taken == WORKER_AWAY && !child_signal()) {
         note_away(t->error.text);
         return;
@@ -212,153 +197,57 @@ static void work_once(struct job *j)
     if (taken != WORKER_AWAY && taken != WORKER_BROKEN && atomic_exchange(&state.away, false))
         client_error("the server is back");
     if (taken == WORKER_TAKEN)
-        handle(j, &item);
+        handle(t, &item);
     else if (taken == WORKER_BROKEN)
-        worker_give_up(t->error.text);
+        give_up(t->error.text);
     else if (taken == WORKER_NOTHING && worker_options.until_empty && !t->source->is_empty)
-        j->ended = true; /* a job that still runs may make others possible */
+        t->ended = true; /* a job that still runs may make others possible */
     else if (taken == WORKER_NOTHING && worker_options.until_empty && t->source->is_empty(t))
         state.ended = true;
 }
 
+static void release(struct worker_thread *t)
+{
+    if (t->source->close)
+        t->source->close(t);
+    free(t->own);
+}
+
 static void *job_main(void *arg)
 {
-    struct job *j = arg;
-
-    while (!worker_is_ending() && !j->ended) {
-        work_once(j);
-        if (j->thread.takes) {
-            client_forget(j->thread.takes);
-            client_forget(j->thread.ends);
-        }
-    }
-    if (j->thread.takes)
-        worker_session_end(&j->thread);
+    struct worker_thread *t = arg;
+    while (!worker_is_ending() && !t->ended)
+        work_once(t);
+    release(t);
     return NULL;
 }
 
-static bool start(struct job *j)
+static bool start(struct worker_thread *t)
 {
-    struct worker_thread *t = &j->thread;
-
-    if (t->source->session_ms) {
-        t->takes = client_open(&j->call->client);
-        t->ends = t->takes ? client_open(&j->call->client) : NULL;
-        if (!t->ends)
-            return false;
-        client_set_stop(t->takes, child_stop_fd());
-        client_set_silent(t->takes);
-        client_set_silent(t->ends);
-    }
     t->own = mem_zalloc(t->source->own_size + 1);
-    return !thread_start(&j->id, "worker-job", job_main, j, &t->error);
+    if ((!t->source->open || !t->source->open(t)) &&
+        !thread_start(&t->id, "worker-job", job_main, t, &t->error))
+        return true;
+    release(t);
+    return false;
 }
 
-int worker_run(const struct worker_source *s, const struct cmd_call *call, const void *arg)
+int worker_run(const struct worker_source *s, const struct cmd_call *call)
 {
     int64_t count = worker_options.jobs, started = 0;
-    struct job *jobs = mem_zalloc((size_t)count * sizeof *jobs);
-
+    struct worker_thread *threads = mem_zalloc((size_t)count * sizeof *threads);
     worker_begin(s->attempts);
     for (; started < count; started++) {
-        jobs[started] = (struct job){.thread = {.source = s, .arg = arg}, .call = call};
-        if (!start(&jobs[started])) {
-            worker_give_up(jobs[started].thread.error.text);
+        struct worker_thread *t = &threads[started];
+        t->source = s;
+        t->call = call;
+        if (!start(t)) {
+            give_up(t->error.text);
             break;
         }
     }
     for (int64_t i = 0; i < started; i++)
-        pthread_join(jobs[i].id, NULL);
-    for (int64_t i = 0; i < count; i++) {
-        client_close(jobs[i].thread.takes);
-        client_close(jobs[i].thread.ends);
-        free(jobs[i].thread.own);
-    }
-    free(jobs);
+        pthread_join(threads[i].id, NULL);
+    free(threads);
     return worker_end();
-}
-
-/* Sessions. */
-
-static void forget_session(struct worker_thread *t)
-{
-    free(t->session);
-    t->session = NULL;
-}
-
-static const char *session_path(struct worker_thread *t)
-{
-    return arena_printf(client_arena(t->ends), "/v1/sessions/%s", t->session);
-}
-
-/* A server error may pass; a refusal stays one. */
-static enum worker_taken refused(struct worker_thread *t, const struct client_reply *reply)
-{
-    client_describe(t->ends, reply, &t->error);
-    return reply->status >= 500 ? WORKER_AWAY : WORKER_BROKEN;
-}
-
-enum worker_taken worker_session_open(struct worker_thread *t)
-{
-    struct client_reply reply;
-
-    if (t->session)
-        return WORKER_TAKEN;
-    if (client_try(
-            t->ends, "POST", "/v1/sessions",
-            arena_printf(client_arena(t->ends), "{\"timeout\":%" PRId64 "}", t->source->session_ms),
-            &reply)) {
-        client_describe(t->ends, NULL, &t->error);
-        return WORKER_AWAY;
-    }
-    if (reply.status / 100 != 2)
-        return refused(t, &reply);
-    struct str id = json_text_of(reply.json, "session");
-    t->session = mem_dup(id.p, id.len);
-    t->alive_ms = clock_boot_ms();
-    return WORKER_TAKEN;
-}
-
-bool worker_session_renew(struct worker_thread *t)
-{
-    struct client_reply reply;
-    int64_t began_ms = clock_boot_ms();
-    int status = client_try(t->ends, "PUT", session_path(t), NULL, &reply);
-
-    if (!status && reply.status == 200)
-        t->alive_ms = began_ms;
-    if (!status && reply.status == 410)
-        return false;
-    return clock_boot_ms() - t->alive_ms < t->source->session_ms;
-}
-
-/* If this request fails too, the session ends by its timeout. */
-void worker_session_end(struct worker_thread *t)
-{
-    struct client_reply reply;
-
-    if (t->session)
-        client_try(t->ends, "DELETE", session_path(t), NULL, &reply);
-    forget_session(t);
-}
-
-enum worker_taken worker_session_take(struct worker_thread *t, const char *path, const char *body,
-                                      int64_t wait_ms, struct client_reply *ret_reply)
-{
-    client_set_wait(t->takes, wait_ms);
-    if (client_try(t->takes, "POST", path, body, ret_reply)) {
-        client_describe(t->takes, NULL, &t->error);
-        worker_session_end(t); /* it may hold a claim that this process does not know of */
-        return WORKER_AWAY;
-    }
-    t->alive_ms = clock_boot_ms();
-    if (ret_reply->status == 200)
-        return WORKER_TAKEN;
-    if (ret_reply->status == 410) {
-        forget_session(t);
-        return WORKER_AGAIN;
-    }
-    enum worker_taken taken = refused(t, ret_reply);
-    worker_session_end(t);
-    return taken;
 }

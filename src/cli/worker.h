@@ -12,18 +12,16 @@
  * The last line counts the items that are done, retried, dead and lost; the exit status is 1 if an
  * item is dead or the worker could not go on. An item is lost when another worker may have it: the
  * claim could not be renewed, or the result could not be stored.
- *
- * A source with sessions (worlds, jobs) gets a session of the server per thread, which is kept
- * alive while the command runs: functions worker_session_*().
  */
 #ifndef CLI_WORKER_H
 #define CLI_WORKER_H
 
+#include "base/child.h"
 #include "cli/http_client.h"
 
 enum { WORKER_JOBS_MAX = 256, WORKER_ATTEMPTS_MAX = 1000 };
 
-/* The values of the common options. Set the defaults of attempts and back-off in the source. */
+/* The values of the common options. The source has the default of attempts. */
 struct worker_options {
     int64_t jobs, attempts, back_off_ms;
     bool until_empty, verbose, quiet;
@@ -54,6 +52,11 @@ struct worker_item {
     const char *variables[8]; /* "NAME=value", up to NULL */
     int64_t attempt;          /* this one, from 1 */
     int64_t grace_ms;         /* between TERM and KILL; 0: the default */
+
+    /* After the attempt. */
+    struct err_info why; /* of a failure */
+    int64_t back_off_ms; /* after which it may be retried */
+    const char *where;   /* where a dead item is now; NULL: "dead" */
 };
 
 enum worker_taken {
@@ -68,73 +71,44 @@ enum worker_outcome { WORKER_DONE, WORKER_RETRY, WORKER_DEAD, WORKER_RELEASED, W
 
 struct worker_thread {
     const struct worker_source *source;
-    const void *arg;
-    void *own;                   /* own_size bytes of the source, zeroed */
-    struct err_info error;       /* for a message */
-    struct client *takes, *ends; /* with sessions: a signal stops the first, not the second */
-    char *session;               /* NULL: none */
-    int64_t alive_ms;            /* when the session was last known to live */
-    bool lost;
+    const struct cmd_call *call;
+    void *own;             /* own_size bytes of the source, zeroed */
+    struct err_info error; /* for a message */
+    bool lost, ended;
+    pthread_t id;
 };
 
 struct worker_source {
     int64_t attempts; /* the default */
     size_t own_size;
-    int64_t session_ms; /* timeout of sessions; 0: has none */
-    int64_t tick_ms;    /* between two renewals */
-    bool local_retries; /* the command is run again under the same claim */
-    int64_t
-        retry_pause_max_ms; /* the thread itself waits for the back-off, at most so long; 0: no */
+    int64_t tick_ms;            /* between two renewals */
+    bool local_retries;         /* the command is run again under the same claim */
+    int64_t retry_pause_max_ms; /* the thread waits for the back-off, at most so long; 0: no */
+    int (*open)(struct worker_thread *t);   /* before the thread starts; exit status */
+    void (*close)(struct worker_thread *t); /* at its end; both may be NULL */
     enum worker_taken (*take)(struct worker_thread *t, struct worker_item *ret_item);
     bool (*renew)(struct worker_thread *t); /* false: the claim is lost */
 
-    /*
-     * Stores the outcome. back_off_ms: after which it may be retried. why: of a failure. Returns 0,
-     * or an error in t->error: the item is lost. *ret_where may say where a dead item is now.
-     */
-    int (*settle)(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome,
-                  int64_t back_off_ms, const char *why, const char **ret_where);
+    /* Stores the outcome. Returns 0, or an error in t->error: the item is lost. */
+    int (*settle)(struct worker_thread *t, struct worker_item *item, enum worker_outcome outcome);
     bool (*is_empty)(struct worker_thread *t); /* after WORKER_NOTHING; NULL: unknown */
 };
 
 /* Runs the jobs until a signal, until nothing is left, or until it cannot go on. Exit status. */
-int worker_run(const struct worker_source *s, const struct cmd_call *call, const void *arg);
+int worker_run(const struct worker_source *s, const struct cmd_call *call);
 
 /*
  * The parts of it, for `queue work`, whose threads belong to the library. worker_try() runs the
- * command once and returns its outcome and, for a failure, why; worker_report() counts it and
- * prints a line.
+ * command once, of which o has argv and the tick, and returns its outcome; worker_report() counts
+ * it and prints a line.
  */
-struct worker_command {
-    char *const *argv;
-    int64_t tick_ms;
-    bool (*renew)(void *arg); /* false: the claim is lost */
-    void *arg;
-};
-
-enum worker_outcome worker_try(const struct worker_command *c, const struct worker_item *item,
-                               char why[static 64]);
-void worker_report(const struct worker_item *item, enum worker_outcome outcome, int64_t back_off_ms,
-                   const char *why, const char *where);
+enum worker_outcome worker_try(struct child_options o, struct worker_item *item);
+void worker_report(const struct worker_item *item, enum worker_outcome outcome);
 void worker_begin(int64_t attempts_default); /* safe to repeat */
 int worker_end(void);                        /* prints the last line; the exit status */
 bool worker_is_ending(void);
-void worker_give_up(const char *why); /* ends all jobs; prints the reason once */
-int64_t worker_back_off(int64_t attempt);
 
 /* Reports an item that was taken but has no attempts left, and is not tried again. */
 void worker_skip_dead(const struct worker_item *item);
-
-/* The session of the thread: opens one if there is none, renews it, ends it. */
-enum worker_taken worker_session_open(struct worker_thread *t);
-bool worker_session_renew(struct worker_thread *t);
-void worker_session_end(struct worker_thread *t);
-
-/*
- * Sends a request that takes an item, with the session; TAKEN: there is a reply. Handles a session
- * that has ended.
- */
-enum worker_taken worker_session_take(struct worker_thread *t, const char *path, const char *body,
-                                      int64_t wait_ms, struct client_reply *ret_reply);
 
 #endif

@@ -1,6 +1,4 @@
 /* drover world: a table of its commands, and those that are more than one request. */
-#include <inttypes.h>
-
 #include "cli/verb.h"
 
 /* queue */
@@ -24,58 +22,43 @@ static void put_task(struct buf *b, char **operands, struct str data)
         put_pair(b, "parent", parent, parent_type ? parent_type : ".*");
         json_close(b, '}');
     }
-    if (child_name) {
+    if (child_name)
         json_member_text(b, "child_name", str_of(child_name));
-    }
     json_close(b, '}');
-}
-
-static int send_task(struct client *c, const struct cmd_call *call, struct str data)
-{
-    struct err_info e;
-    struct client_reply reply;
-    struct buf body = {0};
-
-    if (!json_parse(client_arena(c), data, &e))
-        return client_error("DATA: %s", e.text), CMD_USAGE;
-    put_task(&body, call->operands, data);
-    int status = client_call(c, "POST",
-                             arena_printf(client_arena(c), "/v1/worlds/%s/tasks",
-                                          client_quote(c, str_of(call->operands[0]))),
-                             buf_text(&body), &reply);
-    buf_release(&body);
-    if (!status && call->client.json)
-        client_print_json(&reply);
-    else if (!status)
-        verb_print_words(call, json_get(reply.json, "nodes"));
-    return status;
 }
 
 static int run_queue(const struct cmd_call *call)
 {
-    struct client *c = client_open(&call->client);
     const char *operand = call->count > 3 ? call->operands[3] : "null";
-    struct buf data = {0};
-    int status = CMD_OK;
+    CLEANUP(client_close) struct client c = {0};
+    CLEANUP(buf_release) struct buf data = {0}, body = {0};
+    struct client_reply reply;
+    struct err_info e;
 
-    if (!c)
-        return CMD_FAILURE;
+    TRY(client_open(&c, &call->client));
     if ((parent_type || child_name) && !parent)
-        status = cmd_usage_error(call->cmd, "--parent-type and --child-name go with --parent");
-    else if (!strcmp(operand, "-"))
-        status = verb_read_stdin(&data);
+        return cmd_usage_error(call->cmd, "--parent-type and --child-name go with --parent");
+    if (!strcmp(operand, "-"))
+        TRY(client_read_file("-", SIZE_MAX, &data));
     else
         buf_put(&data, operand, strlen(operand));
-    if (!status)
-        status = send_task(c, call, buf_str(&data));
-    buf_release(&data);
-    client_close(c);
-    return status;
+    if (!json_parse(&c.arena, buf_str(&data), &e)) {
+        client_error("DATA: %s", e.text);
+        return CMD_USAGE;
+    }
+    put_task(&body, call->operands, buf_str(&data));
+    TRY(client_call(&c, &reply, buf_text(&body), "POST /v1/worlds/%s/tasks",
+                    client_quote(&c, str_of(call->operands[0]))));
+    if (call->client.json)
+        client_print_json(&reply);
+    else
+        verb_print_words(json_get(reply.json, "nodes"));
+    return CMD_OK;
 }
 
 /* ls */
 
-static int print_tasks(const struct cmd_call *call, const struct json *reply)
+static int print_tasks(const struct json *reply)
 {
     static const struct verb_column columns[] = {
         {{"NODE"}, "node"},
@@ -86,8 +69,6 @@ static int print_tasks(const struct cmd_call *call, const struct json *reply)
         {{0}},
     };
     struct str next = json_text_of(reply, "next");
-
-    (void)call;
     verb_print_columns(json_get(reply, "tasks"), columns);
     if (next.len)
         client_error("there are more: use --after '%.*s'", STR_ARGS(next));
@@ -101,11 +82,9 @@ static int run_ls(const struct cmd_call *call)
 {
     struct cmd cmd = *call->cmd;
     struct cmd_call verb_call = *call;
-
     verb_call.cmd = &cmd;
     cmd.verb = call->count ? &LIST_TASKS : &LIST_WORLDS;
-    if (!call->count)
-        cmd.options = NULL;
+    cmd.options = call->count ? cmd.options : NULL;
     return verb_run(&verb_call);
 }
 
@@ -113,47 +92,39 @@ static int run_ls(const struct cmd_call *call)
 
 static void print_below(const struct json *tasks, int depth)
 {
-    if (!tasks || tasks->kind != JSON_LIST)
-        return;
-    json_each(task, tasks) {
+    json_each(task, json_list(tasks)) {
         struct str node = json_text_of(task, "node"), state = json_text_of(task, "state");
         const char *bar = node.len ? memrchr(node.p, '|', node.len) : NULL;
-        bool coloured = term_has_colour(stdout);
-        struct buf line = {0};
-
+        CLEANUP(buf_release) struct buf line = {0};
         if (bar)
             node = (struct str){bar + 1, (size_t)(node.p + node.len - bar - 1)};
+        buf_printf(&line, "%*s", depth * 2, "");
         term_put_safe(&line, node, SIZE_MAX);
-        printf("%*s%s  %s%.*s%s\n", depth * 2, "", buf_text(&line),
-               coloured ? term_colour(verb_colour(state)) : "", STR_ARGS(state),
-               coloured ? term_colour(TERM_PLAIN) : "");
-        buf_release(&line);
+        buf_printf(&line, "  ");
+        term_paint(&line, term_has_colour(stdout), verb_colour(state), state, SIZE_MAX);
+        puts(buf_text(&line));
         print_below(json_get(task, "tasks"), depth + 1);
     }
 }
 
-static int print_tree(const struct cmd_call *call, const struct json *reply)
+static int print_tree(const struct json *reply)
 {
-    (void)call;
     print_below(json_get(reply, "tasks"), 0);
     return CMD_OK;
 }
 
 /* claim */
 
-static int print_claim(const struct cmd_call *call, const struct json *reply)
+static int print_claim(const struct json *reply)
 {
-    static const struct table_column columns[] = {{"NODE"}, {"TYPE"}, {"SESSION"}, {"DATA"}};
-    const struct json *task = json_get(reply, "task"), *data = json_get(task, "data");
-    struct table t;
-
-    table_init(&t, columns, sizeof columns / sizeof *columns);
-    table_text(&t, TERM_PLAIN, json_text_of(reply, "node"));
-    table_text(&t, TERM_PLAIN, json_text_of(task, "type"));
-    table_text(&t, TERM_PLAIN, str_of(call->session));
-    table_text(&t, TERM_PLAIN, data ? data->raw : STR("null"));
-    table_print(&t, stdout);
-    table_release(&t);
+    const struct verb_column columns[] = {
+        {{"NODE"}, "node"},
+        {{"TYPE"}, "task.type"},
+        {{"SESSION"}, "session", .otherwise = verb_session},
+        {{"DATA"}, "task.data", VERB_RAW, .otherwise = "null"},
+        {{0}},
+    };
+    verb_print_columns(&(struct json){.kind = JSON_LIST, .first = (struct json *)reply}, columns);
     return CMD_OK;
 }
 

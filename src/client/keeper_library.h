@@ -1,5 +1,5 @@
 /*
- * keeper_library - the keeper inside struct drover_keeper of the public interface.
+ * keeper_library - the inside of struct drover_keeper of the public interface.
  */
 #ifndef CLIENT_KEEPER_LIBRARY_H
 #define CLIENT_KEEPER_LIBRARY_H
@@ -7,7 +7,9 @@
 #include "drover.h"
 #include "keeper/keeper.h"
 
-/* Lives as long as k. */
-struct keeper *drover_keeper_inside(struct drover_keeper *k);
+struct drover_keeper {
+    struct local *local; /* NULL: an ensemble */
+    struct keeper *keeper;
+};
 
 #endif

@@ -13,7 +13,6 @@ int message_parse_list(const struct json *body, struct queue_message_list *l, st
 {
     const struct json *list = json_get(body, "messages");
     int err = 0;
-
     if (!list || list->kind != JSON_LIST)
         return err_set(e, DROVER_DAMAGED, "the server's answer has no messages");
     l->messages = arena_alloc(&l->arena, (list->count + 1) * sizeof *l->messages);
@@ -32,7 +31,6 @@ int message_parse_news(const struct json *body, struct arena *a, int64_t *ret_nu
     const struct json *list = NULL;
     struct message_news news = {0};
     int64_t number = 0;
-
     if (json_get_int(body, "posted", &number, NULL) != 1 || number < 0 ||
         json_get_list(body, "queues", &list, NULL) < 0)
         return DROVER_DAMAGED;

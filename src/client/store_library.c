@@ -5,10 +5,6 @@
  * the user's own (own_journal.c) the keeper is in memory only, each commit is passed to that
  * journal, and the tree is rebuilt from its records at the opening.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/mem.h"
 #include "base/result.h"
 #include "keeper/local/local.h"
 #include "task/own_journal.h"
@@ -19,20 +15,6 @@ struct drover_store {
     struct service *service;
     struct own_journal *journal; /* NULL: the keeper's */
 };
-
-static struct str text_of(const char *text, size_t len)
-{
-    if (!text)
-        return STR("");
-    return len ? (struct str){text, len} : str_of(text);
-}
-
-static int tell(int err, const struct err_info *e, struct drover_error *ret_error)
-{
-    if (err && ret_error)
-        snprintf(ret_error->text, sizeof ret_error->text, "%s", e->text);
-    return err;
-}
 
 /* Opening. */
 
@@ -45,7 +27,6 @@ static void on_fatal(void *arg, const char *line)
 static int check_options(const struct drover_store_options *o, struct err_info *e)
 {
     bool needs_dir = o->mode != DROVER_MEMORY && !o->journal;
-
     if (o->mode < DROVER_STRICT || o->mode > DROVER_MEMORY)
         return err_set(e, DROVER_BAD_ARGUMENT, "there is no such mode");
     if (needs_dir && (!o->dir || !o->dir[0]))
@@ -67,30 +48,25 @@ static int open_keeper(struct drover_store *s, const struct drover_store_options
                                .dir = o->dir,
                                .snapshot_every = o->snapshot_every,
                                .fatal = on_fatal};
-
     return local_open(&lo, &s->local, e);
 }
 
 /* Requests take effect in order: when this one has, all earlier ones have. */
 static void barrier(void *arg)
 {
-    struct drover_store *s = arg;
-
-    drover_store_count(s);
+    drover_store_count(arg);
 }
 
 static int open_all(struct drover_store *s, const struct drover_store_options *o,
                     struct err_info *e)
 {
     struct service_options so = {0};
-    int err = open_keeper(s, o, e);
-
-    if (!err && o->journal && o->mode != DROVER_MEMORY)
-        err = own_journal_open(o->journal, o->mode == DROVER_OPPORTUNISTIC, o->snapshot_every,
-                               s->local, &s->journal, e);
-    if (err)
-        return err;
-    err = local_connect(s->local, NULL, &so.keeper);
+    TRY(check_options(o, e));
+    TRY(open_keeper(s, o, e));
+    if (o->journal && o->mode != DROVER_MEMORY)
+        TRY(own_journal_open(o->journal, o->mode == DROVER_OPPORTUNISTIC, o->snapshot_every,
+                             s->local, &s->journal, e));
+    int err = local_connect(s->local, NULL, &so.keeper);
     if (err)
         return err_set(e, err, "cannot open a session: %s", drover_err_message(err));
     if (s->journal) {
@@ -105,16 +81,12 @@ int drover_store_open(const struct drover_store_options *o, struct drover_store 
                       struct drover_error *ret_error)
 {
     struct drover_store *s = mem_zalloc(sizeof *s);
-    struct err_info e = {""};
-    int err = check_options(o, &e);
-
-    if (!err)
-        err = open_all(s, o, &e);
+    int err = open_all(s, o, ret_error);
     if (err)
         drover_store_close(s);
     else
         *ret_store = s;
-    return tell(err, &e, ret_error);
+    return err;
 }
 
 void drover_store_close(struct drover_store *s)
@@ -135,25 +107,24 @@ struct answer {
     int err;
 };
 
-static void add_tasks(struct drover_result *r, const struct task *tasks, size_t count)
+/* Sets a result, with space for errors. */
+static void give(struct drover_result *r, const struct task *tasks, size_t count, size_t error_max)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct drover_task rest = {
-            .id = tasks[i].id, .timespec = tasks[i].timespec, .ownerid = tasks[i].ownerid};
-
-        result_add_task(r, tasks[i].group, tasks[i].data, &rest);
-    }
+    result_init(r, count, error_max);
+    for (size_t i = 0; i < count; i++)
+        result_add_task(r, tasks[i].group, tasks[i].data,
+                        &(struct drover_task){.id = tasks[i].id,
+                                              .timespec = tasks[i].timespec,
+                                              .ownerid = tasks[i].ownerid});
 }
 
 static void on_done(void *arg, const struct task_reply *reply)
 {
     struct answer *a = arg;
-
     a->err = reply->err;
     if (reply->err && reply->err != DROVER_REFUSED)
         return;
-    result_init(a->result, reply->task_count, reply->error_count);
-    add_tasks(a->result, reply->tasks, reply->task_count);
+    give(a->result, reply->tasks, reply->task_count, reply->error_count);
     for (size_t i = 0; i < reply->error_count; i++)
         result_add_error(a->result, str_of(reply->errors[i]));
 }
@@ -164,25 +135,24 @@ static int carry_out(struct drover_store *s, struct task_request *r,
 {
     struct drover_result result = {0};
     struct answer a = {.result = &result};
-    struct err_info e;
-
     r->done = on_done;
     r->arg = &a;
     service_call(s->service, r);
     if (!a.err || a.err == DROVER_REFUSED)
         *ret_result = result;
-    err_set(&e, a.err, "%s", result.error_count ? result.errors[0] : drover_err_message(a.err));
-    return a.err ? tell(a.err, &e, ret_error) : (int)result.task_count;
+    if (a.err)
+        return err_set(ret_error, a.err, "%s",
+                       result.error_count ? result.errors[0] : drover_err_message(a.err));
+    return (int)result.task_count;
 }
 
 static struct task *convert(struct arena *a, const struct drover_task *tasks, size_t count)
 {
     struct task *list = arena_alloc(a, (count + 1) * sizeof *list);
-
     for (size_t i = 0; i < count; i++)
         list[i] = (struct task){.id = tasks[i].id,
-                                .group = text_of(tasks[i].group, tasks[i].group_len),
-                                .data = text_of(tasks[i].data, tasks[i].data_len),
+                                .group = result_text(tasks[i].group, tasks[i].group_len),
+                                .data = result_text(tasks[i].data, tasks[i].data_len),
                                 .timespec = tasks[i].timespec};
     return list;
 }
@@ -190,7 +160,7 @@ static struct task *convert(struct arena *a, const struct drover_task *tasks, si
 int drover_store_update(struct drover_store *s, const struct drover_update *u,
                         struct drover_result *ret_result, struct drover_error *ret_error)
 {
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct task_request r = {
         .kind = TASK_UPDATE,
         .update = {.clientid = u->clientid,
@@ -204,8 +174,6 @@ int drover_store_update(struct drover_store *s, const struct drover_update *u,
                    .depend_count = u->depend_count},
     };
     int count = carry_out(s, &r, ret_result, ret_error);
-
-    arena_release(&a);
     return count > 0 ? 0 : count;
 }
 
@@ -227,7 +195,6 @@ int drover_store_claim(struct drover_store *s, const struct drover_claim *c,
                   .depend_count = c->depend_count},
         .wait_ms = c->wait_ms,
     };
-
     for (size_t i = 0; i < c->group_count; i++)
         groups[i] = str_of(c->groups[i]);
     return carry_out(s, &r, ret_result, ret_error);
@@ -243,7 +210,7 @@ struct question {
 
     struct drover_result *result;
     struct drover_groups *groups;
-    int64_t number;
+    int64_t count, last_id;
     int err;
 };
 
@@ -252,13 +219,10 @@ static void read_one(void *arg, struct store *s, int64_t now_ms)
     struct question *q = arg;
     CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
-
     (void)now_ms;
     q->err = store_get(s, q->id, &scratch, &t);
-    if (!q->err) {
-        result_init(q->result, 1, 0);
-        add_tasks(q->result, &t, 1);
-    }
+    if (!q->err)
+        give(q->result, &t, 1, 0);
 }
 
 static void read_list(void *arg, struct store *s, int64_t now_ms)
@@ -266,12 +230,9 @@ static void read_list(void *arg, struct store *s, int64_t now_ms)
     struct question *q = arg;
     struct store_list list;
     CLEANUP(arena_release) struct arena a = {0};
-
     q->err = store_list(s, q->group, -1, q->limit, q->owned, now_ms, &a, &list);
-    if (!q->err) {
-        result_init(q->result, list.count, 0);
-        add_tasks(q->result, list.tasks, list.count);
-    }
+    if (!q->err)
+        give(q->result, list.tasks, list.count, 0);
 }
 
 static void read_groups(void *arg, struct store *s, int64_t now_ms)
@@ -280,7 +241,6 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
     struct arena *a = mem_zalloc(sizeof *a);
     struct store_group *groups;
     size_t count;
-
     store_groups(s, now_ms, a, &groups, &count);
     *q->groups = (struct drover_groups){.memory = a, .count = count};
     q->groups->names = arena_alloc(a, (count + 1) * sizeof *q->groups->names);
@@ -288,26 +248,17 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
         q->groups->names[i] = groups[i].name.p;
 }
 
-static void read_count(void *arg, struct store *s, int64_t now_ms)
+static void read_numbers(void *arg, struct store *s, int64_t now_ms)
 {
     struct question *q = arg;
-
     (void)now_ms;
-    q->number = (int64_t)store_count(s);
-}
-
-static void read_last_id(void *arg, struct store *s, int64_t now_ms)
-{
-    struct question *q = arg;
-
-    (void)now_ms;
-    q->number = store_last_id(s);
+    q->count = (int64_t)store_count(s);
+    q->last_id = store_last_id(s);
 }
 
 static void on_read(void *arg, const struct task_reply *reply)
 {
     struct question *q = arg;
-
     if (reply->err)
         q->err = reply->err;
 }
@@ -316,7 +267,6 @@ static int ask(struct drover_store *s, struct question *q,
                void (*read)(void *arg, struct store *s, int64_t now_ms))
 {
     struct task_request r = {.kind = TASK_READ, .read = read, .done = on_read, .arg = q};
-
     service_call(s->service, &r);
     return q->err;
 }
@@ -325,7 +275,6 @@ int drover_store_get(struct drover_store *s, int64_t id, struct drover_result *r
 {
     struct question q = {.id = id, .result = ret_result};
     int err = ask(s, &q, read_one);
-
     return err == DROVER_NO_TASK ? 0 : err ? err : 1;
 }
 
@@ -335,31 +284,27 @@ int drover_store_list(struct drover_store *s, const char *group, size_t limit, i
     struct question q = {
         .group = str_of(group), .limit = limit, .owned = owned, .result = ret_result};
     int err = ask(s, &q, read_list);
-
     return err ? err : (int)ret_result->task_count;
 }
 
 int drover_store_groups(struct drover_store *s, struct drover_groups *ret_groups)
 {
     struct question q = {.groups = ret_groups};
-
     return ask(s, &q, read_groups);
 }
 
 int64_t drover_store_count(struct drover_store *s)
 {
     struct question q = {0};
-    int err = ask(s, &q, read_count);
-
-    return err ? err : q.number;
+    int err = ask(s, &q, read_numbers);
+    return err ? err : q.count;
 }
 
 int64_t drover_store_latest_id(struct drover_store *s)
 {
     struct question q = {0};
-    int err = ask(s, &q, read_last_id);
-
-    return err ? err : q.number;
+    int err = ask(s, &q, read_numbers);
+    return err ? err : q.last_id;
 }
 
 /* Snapshots. */

@@ -16,13 +16,10 @@
 
 enum { BACK_OFF_MIN_MS = 50, BACK_OFF_MAX_MS = 1000 };
 
-/* Random numbers. */
-
 /* Below 2^53, which every language can represent. */
 static int64_t draw_clientid(void)
 {
     uint64_t number;
-
     do {
         random_fill(&number, sizeof number);
         number >>= 64 - 53;
@@ -35,22 +32,11 @@ void task_client_requestid(char text[static TASK_CLIENT_REQUESTID_LEN + 1])
     random_hex(text, TASK_CLIENT_REQUESTID_LEN);
 }
 
-/* Errors. */
-
-static int give_error(int err, const struct err_info *e, struct drover_error *ret_error)
-{
-    _Static_assert(sizeof e->text == sizeof ret_error->text, "they are copied");
-    if (err < 0 && ret_error)
-        memcpy(ret_error->text, e->text, sizeof ret_error->text);
-    return err;
-}
-
 /* Open and close. */
 
 static char *copy_or(const char *given, const char *variable)
 {
     const char *text = given ? given : getenv(variable);
-
     return text && *text ? mem_dup(text, strlen(text)) : NULL;
 }
 
@@ -58,17 +44,14 @@ static int make_transport(struct drover_client *c, struct transport **ret_transp
                           struct err_info *ret_error)
 {
     struct transport_options o = {.server = c->server, .token = c->token};
-    struct transport *t;
-    TRY(transport_open(&o, &t, ret_error));
-    transport_set_stop(t, c->stop_fd);
-    *ret_transport = t;
+    TRY(transport_open(&o, ret_transport, ret_error));
+    transport_set_stop(*ret_transport, c->stop_fd);
     return 0;
 }
 
 static void put_idle(struct drover_client *c, struct transport *t)
 {
     struct transport_entry *entry = mem_alloc(sizeof *entry);
-
     LOCKED(&c->lock);
     *entry = (struct transport_entry){c->idle, t};
     c->idle = entry;
@@ -90,23 +73,25 @@ int drover_client_open(const struct drover_client_options *o, struct drover_clie
                        struct drover_error *ret_error)
 {
     static const struct drover_client_options defaults;
-    struct drover_client *c = mem_zalloc(sizeof *c);
+    struct drover_client *c = mem_alloc(sizeof *c);
     struct transport *first;
-    struct err_info e;
-    int err;
 
     o = o ? o : &defaults;
-    c->server = copy_or(o->server, "DROVER_URL");
-    c->token = copy_or(o->token, "DROVER_TOKEN");
-    c->clientid = o->clientid ? o->clientid : draw_clientid();
-    c->retry_ms = o->retry_ms < 0 ? 0 : o->retry_ms ? o->retry_ms : TASK_CLIENT_RETRY_MS;
-    c->stop_fd = o->stop_fd ? o->stop_fd : -1;
+    *c = (struct drover_client){
+        .server = copy_or(o->server, "DROVER_URL"),
+        .token = copy_or(o->token, "DROVER_TOKEN"),
+        .clientid = o->clientid ? o->clientid : draw_clientid(),
+        .retry_ms = o->retry_ms < 0 ? 0
+                    : o->retry_ms   ? o->retry_ms
+                                    : TASK_CLIENT_RETRY_MS,
+        .stop_fd = o->stop_fd ? o->stop_fd : -1,
+    };
     pthread_mutex_init(&c->lock, NULL);
     cond_init(&c->changed);
-    err = make_transport(c, &first, &e);
+    int err = make_transport(c, &first, ret_error);
     if (err) {
         drover_client_close(c);
-        return give_error(err, &e, ret_error);
+        return err;
     }
     put_idle(c, first);
     *ret_client = c;
@@ -116,7 +101,6 @@ int drover_client_open(const struct drover_client_options *o, struct drover_clie
 void drover_client_close(struct drover_client *c)
 {
     struct transport *t;
-
     task_hold_end(c);
     while ((t = take_idle(c)))
         transport_close(t);
@@ -156,7 +140,6 @@ bool task_client_is_away(int err, int status)
 static bool pause_ms(const struct drover_client *c, int64_t ms)
 {
     struct pollfd p = {.fd = c->stop_fd, .events = POLLIN};
-
     return poll(&p, 1, (int)ms) <= 0;
 }
 
@@ -211,16 +194,13 @@ static int error_of_status(int status)
 int task_client_read(struct transport_answer *answer, struct drover_result *ret_result,
                      struct err_info *ret_error)
 {
-    struct str body = {answer->body.p, answer->body.len};
     struct drover_result r = {0};
-    int err = task_body_read(body, &r, ret_error);
-
-    if (answer->status != 200) {
+    int err = task_body_read(buf_str(&answer->body), &r, ret_error);
+    if (answer->status != 200)
         err = err_set(ret_error, error_of_status(answer->status), "%s",
                       r.error_count ? r.errors[0] : "the server gave no reason");
-    } else if (!err && r.error_count) {
+    else if (!err && r.error_count)
         err = err_set(ret_error, DROVER_IO, "%s", r.errors[0]);
-    }
     if (err && err != DROVER_REFUSED)
         drover_result_release(&r);
     else
@@ -229,29 +209,25 @@ int task_client_read(struct transport_answer *answer, struct drover_result *ret_
     return err;
 }
 
-/* Sends a request, with retries, and reads the answer. */
+/* Sends a request, with retries, and reads the answer. Returns the number of its tasks. */
 static int ask(struct drover_client *c, const char *method, const char *path, struct str body,
                int64_t timeout_ms, struct drover_result *ret_result, struct err_info *ret_error)
 {
     struct transport_answer answer;
-    int err = task_client_insist(c, method, path, body, timeout_ms, &answer, ret_error);
-
-    return err ? err : task_client_read(&answer, ret_result, ret_error);
+    TRY(task_client_insist(c, method, path, body, timeout_ms, &answer, ret_error));
+    TRY(task_client_read(&answer, ret_result, ret_error));
+    return (int)ret_result->task_count;
 }
 
 int drover_client_update(struct drover_client *c, const struct drover_update *u,
                          struct drover_result *ret_result, struct drover_error *ret_error)
 {
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
-    struct buf body = {0};
-    struct err_info e;
-
+    CLEANUP(buf_release) struct buf body = {0};
     task_client_requestid(requestid);
-    int err = task_body_update(&body, u, c->clientid, requestid, &e);
-    if (!err)
-        err = ask(c, "POST", "/update", buf_str(&body), 0, ret_result, &e);
-    buf_release(&body);
-    return give_error(err, &e, ret_error);
+    TRY(task_body_update(&body, u, c->clientid, requestid, ret_error));
+    int count = ask(c, "POST", "/update", buf_str(&body), 0, ret_result, ret_error);
+    return count < 0 ? count : 0;
 }
 
 /* One request of a claim, which waits for at most TASK_CLIENT_WAIT_MS. */
@@ -259,15 +235,11 @@ static int claim_once(struct drover_client *c, const struct drover_claim *claim,
                       struct drover_result *ret_result, struct err_info *ret_error)
 {
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
-    struct buf body = {0};
-
+    CLEANUP(buf_release) struct buf body = {0};
     task_client_requestid(requestid);
-    int err = task_body_claim(&body, claim, c->clientid, wait_ms, requestid, ret_error);
-    if (!err)
-        err = ask(c, "POST", "/claim", buf_str(&body), TRANSPORT_TIMEOUT_MS + wait_ms, ret_result,
-                  ret_error);
-    buf_release(&body);
-    return err ? err : (int)ret_result->task_count;
+    TRY(task_body_claim(&body, claim, c->clientid, wait_ms, requestid, ret_error));
+    return ask(c, "POST", "/claim", buf_str(&body), TRANSPORT_TIMEOUT_MS + wait_ms, ret_result,
+               ret_error);
 }
 
 int drover_client_claim(struct drover_client *c, const struct drover_claim *claim,
@@ -275,16 +247,13 @@ int drover_client_claim(struct drover_client *c, const struct drover_claim *clai
 {
     int64_t end_ms = clock_boot_ms() + claim->wait_ms, left_ms = claim->wait_ms;
     struct drover_claim next = *claim;
-    struct err_info e;
-
     for (;;) {
         int64_t wait_ms = left_ms < TASK_CLIENT_WAIT_MS ? left_ms : TASK_CLIENT_WAIT_MS;
-
-        int got = claim_once(c, &next, wait_ms, ret_result, &e);
+        int got = claim_once(c, &next, wait_ms, ret_result, ret_error);
         next.delete_count = 0; /* the first request deleted them */
         left_ms = end_ms - clock_boot_ms();
         if (got || left_ms <= 0)
-            return give_error(got, &e, ret_error);
+            return got;
         drover_result_release(ret_result);
     }
 }
@@ -292,34 +261,22 @@ int drover_client_claim(struct drover_client *c, const struct drover_claim *clai
 int drover_client_get(struct drover_client *c, int64_t id, struct drover_result *ret_result,
                       struct drover_error *ret_error)
 {
-    struct err_info e;
     char path[64];
-
     snprintf(path, sizeof path, "/tasks/%lld", (long long)id);
-    int err = ask(c, "GET", path, (struct str){0}, 0, ret_result, &e);
-    return err ? give_error(err, &e, ret_error) : (int)ret_result->task_count;
-}
-
-static void put_quoted(struct buf *b, const char *text)
-{
-    for (; *text; text++)
-        buf_printf(b, "%%%02X", (unsigned char)*text);
+    return ask(c, "GET", path, (struct str){0}, 0, ret_result, ret_error);
 }
 
 int drover_client_list(struct drover_client *c, const char *group, size_t limit, int owned,
                        struct drover_result *ret_result, struct drover_error *ret_error)
 {
-    struct buf path = {0};
-    struct err_info e;
-
+    CLEANUP(buf_release) struct buf path = {0};
     buf_printf(&path, "/group/");
-    put_quoted(&path, group);
+    for (const char *at = group; *at; at++)
+        buf_printf(&path, "%%%02X", (unsigned char)*at);
     buf_printf(&path, "?owned=%d", owned != 0);
     if (limit)
         buf_printf(&path, "&limit=%zu", limit);
-    int err = ask(c, "GET", buf_text(&path), (struct str){0}, 0, ret_result, &e);
-    buf_release(&path);
-    return err ? give_error(err, &e, ret_error) : (int)ret_result->task_count;
+    return ask(c, "GET", buf_text(&path), (struct str){0}, 0, ret_result, ret_error);
 }
 
 int drover_client_groups(struct drover_client *c, struct drover_groups *ret_groups,
@@ -327,14 +284,10 @@ int drover_client_groups(struct drover_client *c, struct drover_groups *ret_grou
 {
     struct transport_answer answer;
     struct drover_result r;
-    struct err_info e;
-    int err = task_client_insist(c, "GET", "/groups", (struct str){0}, 0, &answer, &e);
-
-    if (err)
-        return give_error(err, &e, ret_error);
+    TRY(task_client_insist(c, "GET", "/groups", (struct str){0}, 0, &answer, ret_error));
     if (answer.status != 200)
-        return give_error(task_client_read(&answer, &r, &e), &e, ret_error);
-    err = task_body_read_groups(buf_str(&answer.body), ret_groups, &e);
+        return task_client_read(&answer, &r, ret_error);
+    int err = task_body_read_groups(buf_str(&answer.body), ret_groups, ret_error);
     buf_release(&answer.body);
-    return give_error(err, &e, ret_error);
+    return err;
 }

@@ -14,8 +14,6 @@
 
 enum { AGAIN_MS = 200, CALL_TIMEOUT_MIN_MS = 500, CALL_TIMEOUT_MAX_MS = 10 * 1000 };
 
-enum hold_state { HOLD_HELD, HOLD_LOST };
-
 /* All under the client's lock, except body, which the renewer uses while busy. */
 struct drover_hold {
     struct drover_hold *next;
@@ -23,9 +21,9 @@ struct drover_hold {
     struct drover_task task; /* with the current id; owns group and data */
     int64_t duration_ms;
     int64_t due_ms, until_ms; /* by clock_boot_ms(): the next renewal, the end of the lease */
-    enum hold_state state;
-    struct buf body; /* of a renewal whose outcome is unknown; empty: none */
-    bool busy;       /* the renewer is sending body */
+    struct buf body;          /* of a renewal whose outcome is unknown; empty: none */
+    bool busy;                /* the renewer is sending body */
+    bool lost;
 };
 
 /* One renewal. */
@@ -38,35 +36,34 @@ static void make_body(struct drover_hold *h)
                                  .timespec = -h->duration_ms};
     struct drover_update u = {.updates = &update, .update_count = 1};
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
-    struct err_info e;
-    int err;
-
     task_client_requestid(requestid);
-    err = task_body_update(&h->body, &u, h->client->clientid, requestid, &e);
+    int err = task_body_update(&h->body, &u, h->client->clientid, requestid, NULL);
     assert(!err); /* the data came from the server */
 }
 
 static int64_t call_timeout(const struct drover_hold *h)
 {
     int64_t ms = h->duration_ms / 3;
-
     return ms < CALL_TIMEOUT_MIN_MS   ? CALL_TIMEOUT_MIN_MS
            : ms > CALL_TIMEOUT_MAX_MS ? CALL_TIMEOUT_MAX_MS
                                       : ms;
 }
 
-/* Sends the pending renewal. An error other than REFUSED leaves its outcome unknown. */
-static int send_renewal(struct drover_hold *h, int64_t *ret_id)
+/*
+ * Sends the pending renewal, with the client's retries or once. An error other than REFUSED leaves
+ * its outcome unknown.
+ */
+static int send_renewal(struct drover_hold *h, bool insist, int64_t *ret_id)
 {
-    struct str body = {h->body.p, h->body.len};
-    struct drover_result r = {0};
+    struct drover_client *c = h->client;
+    struct str body = buf_str(&h->body);
     struct transport_answer answer;
-    struct err_info e;
-    TRY(task_client_call(h->client, "POST", "/update", body, call_timeout(h), &answer, &e));
-    int err = task_client_read(&answer, &r, &e);
+    TRY(insist ? task_client_insist(c, "POST", "/update", body, 0, &answer, NULL)
+               : task_client_call(c, "POST", "/update", body, call_timeout(h), &answer, NULL));
+    CLEANUP(drover_result_release) struct drover_result r = {0};
+    int err = task_client_read(&answer, &r, NULL);
     if (!err && r.task_count == 1)
         *ret_id = r.tasks[0].id;
-    drover_result_release(&r);
     return err;
 }
 
@@ -80,7 +77,7 @@ static void renew(struct drover_hold *h)
         make_body(h);
     h->busy = true;
     pthread_mutex_unlock(&c->lock);
-    int err = send_renewal(h, &id);
+    int err = send_renewal(h, false, &id);
     pthread_mutex_lock(&c->lock);
     h->busy = false;
     if (!err) {
@@ -89,7 +86,7 @@ static void renew(struct drover_hold *h)
         h->due_ms = start_ms + h->duration_ms / 3;
         h->body.len = 0;
     } else if (err == DROVER_REFUSED || clock_boot_ms() >= h->until_ms) {
-        h->state = HOLD_LOST;
+        h->lost = true;
     } else {
         h->due_ms = clock_boot_ms() + AGAIN_MS;
     }
@@ -101,9 +98,8 @@ static void renew(struct drover_hold *h)
 static struct drover_hold *first_due(const struct drover_client *c)
 {
     struct drover_hold *first = NULL;
-
     for (struct drover_hold *h = c->holds; h; h = h->next)
-        if (h->state == HOLD_HELD && !h->busy && (!first || h->due_ms < first->due_ms))
+        if (!h->lost && !h->busy && (!first || h->due_ms < first->due_ms))
             first = h;
     return first;
 }
@@ -111,11 +107,9 @@ static struct drover_hold *first_due(const struct drover_client *c)
 static void *renew_all(void *arg)
 {
     struct drover_client *c = arg;
-
     LOCKED(&c->lock);
     while (!c->closing) {
         struct drover_hold *h = first_due(c);
-
         if (h && h->due_ms <= clock_boot_ms())
             renew(h);
         else
@@ -141,16 +135,15 @@ void task_hold_end(struct drover_client *c)
 struct drover_hold *drover_client_hold(struct drover_client *c, const struct drover_task *t,
                                        int64_t duration_ms)
 {
-    struct drover_hold *h = mem_zalloc(sizeof *h);
+    struct drover_hold *h = mem_alloc(sizeof *h);
     int64_t now_ms = clock_boot_ms();
-
-    h->client = c;
-    h->task = *t;
+    *h = (struct drover_hold){.client = c,
+                              .task = *t,
+                              .duration_ms = duration_ms,
+                              .due_ms = now_ms + duration_ms / 3,
+                              .until_ms = now_ms + duration_ms};
     h->task.group = mem_dup(t->group, t->group_len);
     h->task.data = mem_dup(t->data, t->data_len);
-    h->duration_ms = duration_ms;
-    h->due_ms = now_ms + duration_ms / 3;
-    h->until_ms = now_ms + duration_ms;
     LOCKED(&c->lock);
     h->next = c->holds;
     c->holds = h;
@@ -164,45 +157,28 @@ struct drover_hold *drover_client_hold(struct drover_client *c, const struct dro
 int drover_hold_lost(struct drover_hold *h)
 {
     LOCKED(&h->client->lock);
-    return h->state == HOLD_LOST;
-}
-
-static void unlink_hold(struct drover_hold *h)
-{
-    struct drover_hold **at = &h->client->holds;
-
-    while (*at != h)
-        at = &(*at)->next;
-    *at = h->next;
+    return h->lost;
 }
 
 /* Finds out the outcome of a pending renewal. */
 static int settle(struct drover_hold *h)
 {
-    struct str body = {h->body.p, h->body.len};
-    struct drover_result r = {0};
-    struct transport_answer answer;
-    struct err_info e;
-    int err = task_client_insist(h->client, "POST", "/update", body, 0, &answer, &e);
-
-    if (!err)
-        err = task_client_read(&answer, &r, &e);
-    if (!err && r.task_count == 1)
-        h->task.id = r.tasks[0].id;
-    drover_result_release(&r);
+    int err = h->body.len ? send_renewal(h, true, &h->task.id) : 0;
     return !err ? 0 : err == DROVER_REFUSED ? DROVER_FENCED : DROVER_UNKNOWN;
 }
 
 int drover_hold_release(struct drover_hold *h, int64_t *ret_id)
 {
     struct drover_client *c = h->client;
-
     pthread_mutex_lock(&c->lock);
     while (h->busy)
         cond_wait_until(&c->changed, &c->lock, INT64_MAX);
-    unlink_hold(h);
+    struct drover_hold **at = &c->holds;
+    while (*at != h)
+        at = &(*at)->next;
+    *at = h->next;
     pthread_mutex_unlock(&c->lock);
-    int err = h->state == HOLD_LOST ? DROVER_FENCED : h->body.len ? settle(h) : 0;
+    int err = h->lost ? DROVER_FENCED : settle(h);
     if (!err)
         *ret_id = h->task.id;
     buf_release(&h->body);

@@ -9,105 +9,81 @@
 #include "client/worker.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
 #include "base/thread.h"
 #include "client/worker_impl.h"
 
-static void wake(struct worker_runtime *s)
-{
-    pthread_cond_broadcast(&s->changed);
-}
-
-void worker_note(struct worker_runtime *s, const char *fmt, ...)
+void worker_note(struct drover_worker *w, const char *fmt, ...)
 {
     char line[512];
     va_list ap;
-
-    if (!s->o.note)
+    if (!w->o.note)
         return;
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    s->o.note(s->o.arg, line);
+    w->o.note(w->o.arg, line);
 }
 
 /* Watches. */
 
 static void on_list(void *arg, enum keeper_event event, const char *path)
 {
-    struct worker_runtime *s = arg;
-
+    struct drover_worker *w = arg;
     (void)path;
-    LOCKED(&s->lock);
+    LOCKED(&w->lock);
     if (event == KEEPER_EVENT_EXPIRED)
-        s->expired = true;
+        w->expired = true;
     else
-        s->lists_changed = true;
-    wake(s);
+        w->lists_changed = true;
+    pthread_cond_broadcast(&w->changed);
 }
 
 static void on_owner(void *arg, enum keeper_event event, const char *path)
 {
     struct worker_wanted *wanted = arg;
-
     (void)event, (void)path;
-    LOCKED(&wanted->runtime->lock);
+    LOCKED(&wanted->worker->lock);
     wanted->freed = true;
-    wake(wanted->runtime);
-}
-
-static struct worker_wanted *find_wanted(struct worker_runtime *s, const char *queue)
-{
-    struct worker_wanted *wanted = s->wanted;
-
-    while (wanted && strcmp(wanted->queue, queue))
-        wanted = wanted->next;
-    return wanted;
+    pthread_cond_broadcast(&wanted->worker->changed);
 }
 
 /*
  * Another worker owns the queue: watches its owner node. It may have gone before the watch was set.
  */
-static void want(struct worker_runtime *s, const char *queue)
+static void want(struct drover_worker *w, const char *queue)
 {
-    struct worker_wanted *wanted = find_wanted(s, queue);
     char path[QUEUE_PATH_SIZE];
-
-    if (!wanted) {
-        wanted = mem_zalloc(sizeof *wanted);
-        wanted->runtime = s;
-        snprintf(wanted->queue, sizeof wanted->queue, "%s", queue);
-        queues_path(&s->steps.registration.queues, path, "queues/%s/owner", queue);
-        if (keeper_watch(s->keeper, path, KEEPER_WATCH_EXISTS, on_owner, wanted, &wanted->watch)) {
-            free(wanted);
+    for (struct worker_wanted *wanted = w->wanted; wanted; wanted = wanted->next)
+        if (!strcmp(wanted->queue, queue))
             return;
-        }
-        wanted->next = s->wanted;
-        s->wanted = wanted;
-        if (keeper_exists(s->keeper, path, NULL) == DROVER_NO_NODE)
-            queue_worker_freed(&s->steps.worker, clock_boot_ms(), queue);
+    struct worker_wanted *wanted = mem_zalloc(sizeof *wanted);
+    wanted->worker = w;
+    snprintf(wanted->queue, sizeof wanted->queue, "%s", queue);
+    queues_path(&w->steps.registration.queues, path, "queues/%s/owner", queue);
+    if (keeper_watch(w->keeper, path, KEEPER_WATCH_EXISTS, on_owner, wanted, &wanted->watch)) {
+        free(wanted);
+        return;
     }
+    wanted->next = w->wanted;
+    w->wanted = wanted;
+    if (keeper_exists(w->keeper, path, NULL) == DROVER_NO_NODE)
+        queue_worker_freed(&w->steps.worker, clock_boot_ms(), queue);
 }
 
 /* Removes the watch of a queue; NULL: of all. */
-static void unwant(struct worker_runtime *s, const char *queue)
+static void unwant(struct drover_worker *w, const char *queue)
 {
-    struct worker_wanted **link = &s->wanted, *wanted;
-
+    struct worker_wanted **link = &w->wanted, *wanted;
     while ((wanted = *link)) {
         if (queue && strcmp(wanted->queue, queue)) {
             link = &wanted->next;
             continue;
         }
-        keeper_unwatch(s->keeper, wanted->watch);
+        keeper_unwatch(w->keeper, wanted->watch);
         *link = wanted->next;
         free(wanted);
     }
@@ -115,193 +91,186 @@ static void unwant(struct worker_runtime *s, const char *queue)
 
 /* The session. */
 
-static void disconnect(struct worker_runtime *s)
+static void disconnect(struct drover_worker *w)
 {
-    if (!s->keeper)
+    if (!w->keeper)
         return;
-    unwant(s, NULL);
+    unwant(w, NULL);
     for (int i = 0; i < 2; i++) {
-        if (s->watches[i])
-            keeper_unwatch(s->keeper, s->watches[i]);
-        s->watches[i] = NULL;
+        if (w->watches[i])
+            keeper_unwatch(w->keeper, w->watches[i]);
+        w->watches[i] = NULL;
     }
-    keeper_close(s->keeper);
-    s->keeper = NULL;
+    keeper_close(w->keeper);
+    w->keeper = NULL;
 }
 
-static int watch_lists(struct worker_runtime *s)
+static int watch_lists(struct drover_worker *w)
 {
     static const char *const lists[] = {"workers", "queues"};
     char path[QUEUE_PATH_SIZE];
-    int err = 0;
-
-    for (int i = 0; i < 2 && !err; i++) {
-        queues_path(&s->steps.registration.queues, path, "%s", lists[i]);
-        err = keeper_watch(s->keeper, path, KEEPER_WATCH_CHILDREN, on_list, s, &s->watches[i]);
+    for (int i = 0; i < 2; i++) {
+        queues_path(&w->steps.registration.queues, path, "%s", lists[i]);
+        TRY(keeper_watch(w->keeper, path, KEEPER_WATCH_CHILDREN, on_list, w, &w->watches[i]));
     }
-    return err;
+    return 0;
 }
 
 /* The keeper may have granted another timeout than the one asked for. */
-static void adopt_timeout(struct worker_runtime *s)
+static void adopt_timeout(struct drover_worker *w)
 {
     struct keeper_session session;
-
-    keeper_session(s->keeper, &session);
-    s->steps.worker.o.timeout_ms = session.timeout_ms;
-    atomic_store(&s->timeout_ms, session.timeout_ms);
+    keeper_session(w->keeper, &session);
+    w->steps.worker.o.timeout_ms = session.timeout_ms;
+    atomic_store(&w->timeout_ms, session.timeout_ms);
 }
 
-static void join(struct worker_runtime *s, const struct queue_worker_action *a)
+static void join(struct drover_worker *w, const struct queue_worker_action *a)
 {
     struct err_info e = {""};
 
-    disconnect(s);
-    int err = s->o.connect(s->o.arg, &s->keeper, &e);
-    s->steps.registration.queues.keeper = s->keeper;
+    disconnect(w);
+    int err = w->source->connect(w->source, &w->keeper, &e);
+    w->steps.registration.queues.keeper = w->keeper;
     if (!err) {
-        adopt_timeout(s);
-        err = watch_lists(s);
+        adopt_timeout(w);
+        err = watch_lists(w);
     }
-    pthread_mutex_lock(&s->lock);
-    s->expired = false; /* it concerned the previous session */
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&w->lock);
+    w->expired = false; /* it concerned the previous session */
+    pthread_mutex_unlock(&w->lock);
     if (!err)
-        err = queue_step(&s->steps, a);
+        err = queue_step(&w->steps, a);
     else
-        queue_worker_joined(&s->steps.worker, clock_boot_ms(), err, NULL);
-    if (err && err != s->join_err)
-        worker_note(s, "cannot join: %s", e.text[0] ? e.text : drover_err_message(err));
+        queue_worker_joined(&w->steps.worker, clock_boot_ms(), err, NULL);
+    if (err && err != w->join_err)
+        worker_note(w, "cannot join: %s", e.text[0] ? e.text : drover_err_message(err));
     else if (!err)
-        worker_note(s, "joined as %s", s->steps.registration.name);
-    s->join_err = err;
+        worker_note(w, "joined as %s", w->steps.registration.name);
+    w->join_err = err;
 }
 
 /* Actions. */
 
-static void start_job(struct worker_runtime *s, const struct queue_worker_action *a)
+static void start_job(struct drover_worker *w, const struct queue_worker_action *a)
 {
-    struct queue_hold *h = queue_registration_find(&s->steps.registration, a->queue);
-    struct worker_job *job = s->jobs;
-
-    LOCKED(&s->lock);
+    struct queue_hold *h = queue_registration_find(&w->steps.registration, a->queue);
+    struct worker_job *job = w->jobs;
+    LOCKED(&w->lock);
     while (job->state != JOB_FREE)
         job++;
-    assert(h && job < s->jobs + s->o.worker.parallel);
-    memcpy(job->queue, a->queue, sizeof job->queue);
-    job->last = a->last;
-    job->aside = a->aside;
-    job->fence = h->fence;
-    job->state = JOB_READY;
-    pthread_cond_signal(&s->work);
-}
-
-static void do_take(struct worker_runtime *s, const struct queue_worker_action *a)
-{
-    int err = queue_step(&s->steps, a);
-
-    if (err == DROVER_IN_USE)
-        want(s, a->queue);
-    else
-        unwant(s, a->queue);
-    if (!err)
-        worker_note(s, "took %s", a->queue);
+    assert(h && job < w->jobs + w->parallel);
+    *job = (struct worker_job){.state = JOB_READY, .action = *a, .fence = h->fence};
+    pthread_cond_signal(&w->work);
 }
 
 /* A session may end between two actions, by a watch, or in the answer to one. */
-static void look_at_session(struct worker_runtime *s)
+static void look_at_session(struct drover_worker *w)
 {
-    if (s->was_joined && !s->steps.worker.joined)
-        worker_note(s, "the session of %s has ended", s->steps.registration.name);
-    s->was_joined = s->steps.worker.joined;
-    atomic_store(&s->contact_ms, s->was_joined ? s->steps.worker.contact_ms : INT64_MIN / 2);
+    if (w->was_joined && !w->steps.worker.joined)
+        worker_note(w, "the session of %s has ended", w->steps.registration.name);
+    w->was_joined = w->steps.worker.joined;
+    atomic_store(&w->contact_ms, w->was_joined ? w->steps.worker.contact_ms : INT64_MIN / 2);
 }
 
-static void act(struct worker_runtime *s, const struct queue_worker_action *a)
+/* An action on the keeper other than joining. */
+static void take_step(struct drover_worker *w, const struct queue_worker_action *a)
 {
-    if (a->kind == WORKER_JOIN) {
-        join(s, a);
-    } else if (a->kind == WORKER_WORK) {
-        start_job(s, a);
-    } else if (a->kind == WORKER_TAKE) {
-        do_take(s, a);
-    } else {
-        int err = queue_step(&s->steps, a);
-        if (a->kind == WORKER_RELEASE && !err) {
-            worker_note(s, "released %s", a->queue);
-            worker_forget(s, a->queue);
-        } else if (a->kind == WORKER_ADVANCE && err == DROVER_FENCED) {
-            worker_note(s, "lost %s: another worker owns it", a->queue);
-        }
+    int err = queue_step(&w->steps, a);
+    if (a->kind == WORKER_TAKE) {
+        if (err == DROVER_IN_USE)
+            want(w, a->queue);
+        else
+            unwant(w, a->queue);
+        if (!err)
+            worker_note(w, "took %s", a->queue);
+    } else if (a->kind == WORKER_RELEASE && !err) {
+        worker_note(w, "released %s", a->queue);
+        worker_forget(w, a->queue);
+    } else if (a->kind == WORKER_ADVANCE && err == DROVER_FENCED) {
+        worker_note(w, "lost %s: another worker owns it", a->queue);
     }
-    look_at_session(s);
+}
+
+static void act(struct drover_worker *w, const struct queue_worker_action *a)
+{
+    if (a->kind == WORKER_JOIN)
+        join(w, a);
+    else if (a->kind == WORKER_WORK)
+        start_job(w, a);
+    else
+        take_step(w, a);
+    look_at_session(w);
 }
 
 /* Reports events to the state machine. Under the lock. */
-static void tell(struct worker_runtime *s, int64_t now_ms)
+static void tell(struct drover_worker *w, int64_t now_ms)
 {
-    for (int i = 0; i < s->o.worker.parallel; i++) {
-        struct worker_job *job = &s->jobs[i];
+    struct queue_worker *worker = &w->steps.worker;
 
-        if (job->state == JOB_DONE) {
-            queue_worker_worked(&s->steps.worker, now_ms, job->queue, job->result, job->id);
-            if (job->result == WORKER_FAILED && s->o.worker.policy == WORKER_STOP)
-                s->err = DROVER_REFUSED;
-            job->state = JOB_FREE;
-        }
+    for (struct worker_job *job = w->jobs; job < w->jobs + w->parallel; job++) {
+        if (job->state != JOB_DONE)
+            continue;
+        queue_worker_worked(worker, now_ms, job->action.queue, job->result, job->id);
+        if (job->result == WORKER_FAILED && w->o.policy == DROVER_STOP)
+            w->err = DROVER_REFUSED;
+        job->state = JOB_FREE;
     }
-    for (struct worker_wanted *wanted = s->wanted; wanted; wanted = wanted->next) {
+    for (struct worker_wanted *wanted = w->wanted; wanted; wanted = wanted->next) {
         if (wanted->freed)
-            queue_worker_freed(&s->steps.worker, now_ms, wanted->queue);
+            queue_worker_freed(worker, now_ms, wanted->queue);
         wanted->freed = false;
     }
-    if (s->expired && s->steps.worker.joined)
-        queue_worker_expired(&s->steps.worker, now_ms);
-    else if (s->lists_changed && s->steps.worker.joined)
-        queue_worker_changed(&s->steps.worker, now_ms);
-    s->expired = s->lists_changed = false;
-    worker_tell_posted(s, now_ms);
-    if (s->stop && !s->steps.worker.stopping)
-        queue_worker_stop(&s->steps.worker, now_ms);
+    if (w->expired && worker->joined)
+        queue_worker_expired(worker, now_ms);
+    else if (w->lists_changed && worker->joined)
+        queue_worker_changed(worker, now_ms);
+    if (w->posted_any)
+        queue_worker_posted(worker, now_ms, NULL);
+    for (size_t i = 0; i < w->posted_count && !w->posted_any; i++)
+        queue_worker_posted(worker, now_ms, w->posted[i]);
+    w->expired = w->lists_changed = w->posted_any = false;
+    w->posted_count = 0;
+    if (w->stop && !worker->stopping)
+        queue_worker_stop(worker, now_ms);
 }
 
-static bool has_news(const struct worker_runtime *s)
+static bool has_news(const struct drover_worker *w)
 {
-    for (int i = 0; i < s->o.worker.parallel; i++)
-        if (s->jobs[i].state == JOB_DONE)
+    for (int i = 0; i < w->parallel; i++)
+        if (w->jobs[i].state == JOB_DONE)
             return true;
-    for (const struct worker_wanted *wanted = s->wanted; wanted; wanted = wanted->next)
+    for (const struct worker_wanted *wanted = w->wanted; wanted; wanted = wanted->next)
         if (wanted->freed)
             return true;
-    return s->expired || s->lists_changed || s->posted_any || s->posted_count ||
-           (s->stop && !s->steps.worker.stopping);
+    return w->expired || w->lists_changed || w->posted_any || w->posted_count ||
+           (w->stop && !w->steps.worker.stopping);
 }
 
 static void *control(void *arg)
 {
-    struct worker_runtime *s = arg;
+    struct drover_worker *w = arg;
     struct queue_worker_action a;
-
     do {
-        pthread_mutex_lock(&s->lock);
-        tell(s, clock_boot_ms());
-        queue_worker_next(&s->steps.worker, clock_boot_ms(), &a);
-        if (a.kind == WORKER_WAIT && !has_news(s))
-            cond_wait_until(&s->changed, &s->lock, a.at_ms);
-        pthread_mutex_unlock(&s->lock);
-        look_at_session(s);
+        pthread_mutex_lock(&w->lock);
+        tell(w, clock_boot_ms());
+        queue_worker_next(&w->steps.worker, clock_boot_ms(), &a);
+        if (a.kind == WORKER_WAIT && !has_news(w))
+            cond_wait_until(&w->changed, &w->lock, a.at_ms);
+        pthread_mutex_unlock(&w->lock);
+        look_at_session(w);
         if (a.kind != WORKER_WAIT)
-            act(s, &a);
+            act(w, &a);
     } while (a.kind != WORKER_END);
-    disconnect(s);
-    LOCKED(&s->lock);
-    s->ended = true;
-    pthread_cond_broadcast(&s->work);
-    wake(s);
+    disconnect(w);
+    LOCKED(&w->lock);
+    w->ended = true;
+    pthread_cond_broadcast(&w->work);
+    pthread_cond_broadcast(&w->changed);
     return NULL;
 }
 
-/* The public calls. */
+/* Starting and ending. */
 
 static int64_t boot_ms(void *arg)
 {
@@ -309,66 +278,90 @@ static int64_t boot_ms(void *arg)
     return clock_boot_ms();
 }
 
-struct worker_runtime *worker_runtime_start(const struct worker_runtime_options *o)
+static int64_t chosen(int64_t given, int64_t otherwise)
 {
-    struct worker_runtime *s = mem_zalloc(sizeof *s);
-    size_t count = (size_t)o->worker.parallel;
-
-    s->o = *o;
-    pthread_mutex_init(&s->lock, NULL);
-    cond_init(&s->changed);
-    pthread_cond_init(&s->work, NULL);
-    atomic_init(&s->contact_ms, INT64_MIN / 2);
-    atomic_init(&s->timeout_ms, o->worker.timeout_ms);
-    queue_worker_init(&s->steps.worker, &o->worker);
-    s->steps.now_ms = boot_ms;
-    s->steps.registration.queues.ns = o->ns;
-    s->steps.registration.only = o->only;
-    s->steps.registration.only_count = o->only_count;
-    s->steps.warnings.note = o->note;
-    s->steps.warnings.arg = o->arg;
-    s->jobs = mem_zalloc(count * sizeof *s->jobs);
-    s->handlers = mem_zalloc(count * sizeof *s->handlers);
-    for (size_t i = 0; i < count; i++)
-        thread_must_start(&s->handlers[i], "queue-handler", worker_handle_all, s);
-    thread_must_start(&s->control, "queue-control", control, s);
-    if (s->o.listen)
-        thread_must_start(&s->listener, "queue-listen", worker_listen, s);
-    return s;
+    return given > 0 ? given : given < 0 ? 0 : otherwise;
 }
 
-void worker_runtime_stop(struct worker_runtime *s)
+static struct queue_worker_options machine_options(const struct drover_worker_options *o)
 {
-    LOCKED(&s->lock);
-    s->stop = true;
-    wake(s);
+    static const enum queue_worker_policy policies[] = {
+        [DROVER_RETRY] = WORKER_RETRY, [DROVER_SKIP] = WORKER_SKIP, [DROVER_STOP] = WORKER_STOP};
+    return (struct queue_worker_options){
+        .quiet_ms = chosen(o->quiet_ms, WORKER_QUIET_MS),
+        .poll_ms = chosen(o->poll_ms, WORKER_POLL_MS),
+        .timeout_ms = KEEPER_TIMEOUT_DEFAULT_MS,
+        .policy = policies[o->policy],
+        .back_off_ms = chosen(o->back_off_ms, WORKER_BACKOFF_MS),
+        .retries = (int)chosen(o->retries, WORKER_RETRIES),
+        .parallel = o->parallel > 0 ? o->parallel : 1,
+    };
 }
 
-int worker_runtime_wait(struct worker_runtime *s)
+struct drover_worker *worker_start(struct queue_source *source, const char *ns,
+                                   const struct drover_worker_options *o)
 {
-    LOCKED(&s->lock);
-    while (!s->ended)
-        pthread_cond_wait(&s->changed, &s->lock);
-    return s->err;
+    struct drover_worker *w = mem_alloc(sizeof *w);
+    struct queue_worker_options machine = machine_options(o);
+
+    *w = (struct drover_worker){
+        .source = source,
+        .o = *o,
+        .parallel = machine.parallel,
+        .steps = {.now_ms = boot_ms,
+                  .registration = {.queues.ns = ns, .only = o->only, .only_count = o->only_count},
+                  .warnings = {.note = o->note, .arg = o->arg}},
+        .contact_ms = INT64_MIN / 2,
+        .timeout_ms = machine.timeout_ms,
+        .jobs = mem_zalloc((size_t)machine.parallel * sizeof *w->jobs),
+        .handlers = mem_zalloc((size_t)machine.parallel * sizeof *w->handlers),
+    };
+    queue_worker_init(&w->steps.worker, &machine);
+    pthread_mutex_init(&w->lock, NULL);
+    cond_init(&w->changed);
+    pthread_cond_init(&w->work, NULL);
+    for (int i = 0; i < w->parallel; i++)
+        thread_must_start(&w->handlers[i], "queue-handler", worker_handle_all, w);
+    thread_must_start(&w->control, "queue-control", control, w);
+    if (source->listen)
+        thread_must_start(&w->listener, "queue-listen", worker_listen, w);
+    return w;
 }
 
-void worker_runtime_free(struct worker_runtime *s)
+void drover_worker_stop(struct drover_worker *w)
 {
-    worker_runtime_stop(s);
-    pthread_join(s->control, NULL);
-    for (int i = 0; i < s->o.worker.parallel; i++)
-        pthread_join(s->handlers[i], NULL);
-    if (s->o.listen) {
-        s->o.unlisten(s->o.arg);
-        pthread_join(s->listener, NULL);
+    LOCKED(&w->lock);
+    w->stop = true;
+    pthread_cond_broadcast(&w->changed);
+}
+
+int drover_worker_wait(struct drover_worker *w)
+{
+    LOCKED(&w->lock);
+    while (!w->ended)
+        pthread_cond_wait(&w->changed, &w->lock);
+    return w->err;
+}
+
+void drover_worker_free(struct drover_worker *w)
+{
+    drover_worker_stop(w);
+    pthread_join(w->control, NULL);
+    for (int i = 0; i < w->parallel; i++)
+        pthread_join(w->handlers[i], NULL);
+    if (w->source->listen) {
+        w->source->unlisten(w->source);
+        pthread_join(w->listener, NULL);
     }
-    worker_forget(s, NULL);
-    queue_steps_release(&s->steps);
-    pthread_cond_destroy(&s->work);
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
-    free(s->handlers);
-    free(s->jobs);
-    free(s->posted);
-    free(s);
+    if (w->source->free)
+        w->source->free(w->source);
+    worker_forget(w, NULL);
+    queue_steps_release(&w->steps);
+    pthread_cond_destroy(&w->work);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    free(w->handlers);
+    free(w->jobs);
+    free(w->posted);
+    free(w);
 }

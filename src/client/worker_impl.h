@@ -1,13 +1,11 @@
 /*
- * worker_impl - the inside of struct worker_runtime: worker.c is the control thread, which owns the
- * state machine; worker_job.c the threads that handle messages; worker_listen.c the thread that
- * hears of new ones.
+ * worker_impl - the inside of struct drover_worker: worker.c is the control thread, which owns the
+ * state machine; worker_job.c the threads that handle messages, and the one that hears of new ones.
  */
 #ifndef CLIENT_WORKER_IMPL_H
 #define CLIENT_WORKER_IMPL_H
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 
 #include "client/worker.h"
@@ -17,16 +15,15 @@ enum job_state { JOB_FREE, JOB_READY, JOB_RUNNING, JOB_DONE };
 /* A message to handle; one per handler thread. */
 struct worker_job {
     enum job_state state;
-    char queue[QUEUE_NAME_LEN + 1];
-    int64_t last, fence;
-    bool aside;
+    struct queue_worker_action action;
+    int64_t fence;
     enum queue_worker_result result;
     int64_t id;
 };
 
 /* A queue that should be ours and has another owner. */
 struct worker_wanted {
-    struct worker_runtime *runtime;
+    struct drover_worker *worker;
     struct worker_wanted *next;
     struct keeper_watch *watch;
     bool freed;
@@ -41,8 +38,10 @@ struct worker_prefetch {
     int64_t after; /* the id before the first message */
 };
 
-struct worker_runtime {
-    struct worker_runtime_options o;
+struct drover_worker {
+    struct queue_source *source;
+    struct drover_worker_options o;
+    int parallel;
     struct queue_steps steps; /* used by the control thread only */
     struct keeper *keeper;
     struct keeper_watch *watches[2];
@@ -64,17 +63,14 @@ struct worker_runtime {
     size_t posted_count, posted_cap;
 };
 
-/* The main function of a handler thread. */
+/* The main functions of a handler thread and of the listener thread. */
 void *worker_handle_all(void *arg);
-
-/* The main function of the listener thread; and reporting what it heard, under the lock. */
 void *worker_listen(void *arg);
-void worker_tell_posted(struct worker_runtime *s, int64_t now_ms);
 
 /* Drops the prefetched messages of a queue; NULL: of all. */
-void worker_forget(struct worker_runtime *s, const char *queue);
+void worker_forget(struct drover_worker *w, const char *queue);
 
-void worker_note(struct worker_runtime *s, const char *fmt, ...)
+void worker_note(struct drover_worker *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

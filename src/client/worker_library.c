@@ -1,45 +1,25 @@
 /* The queues of the public interface: drover_queue... and drover_worker... of drover.h. */
 #include <stdio.h>
-#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-#include "base/mem.h"
 #include "client/worker.h"
-#include "drover.h"
 #include "keeper/zookeeper/zookeeper.h"
 
 struct drover_queues {
     struct drover_client *client;
-    struct message_remote messages;
-    char *server, *token, *url, *auth, *ns;
+    char *server, *token, *url, *auth;
+    struct queues at; /* owns both */
     int timeout_ms;
-    struct keeper *keeper;
 };
 
-struct drover_worker {
-    struct drover_worker_options o;
-    struct drover_queues *queues;
-    struct message_listener *listen;
-    struct worker_runtime *runtime;
-};
-
-/* Errors. */
-
-static int fail(struct drover_error *e, int err, const char *what)
+/* Explains the error of a call on a queue, if there is one. Returns it. */
+static int explain(struct drover_error *e, int err, const char *queue)
 {
-    if (err && e)
-        snprintf(e->text, sizeof e->text, "%s", what[0] ? what : drover_err_message(err));
-    return err;
-}
-
-static int fail_queue(struct drover_error *e, int err, const char *queue)
-{
-    char text[512];
-
-    snprintf(text, sizeof text, "queue %.64s: %s", queue,
-             err == DROVER_NO_NODE        ? "there is no such queue"
-             : err == DROVER_BAD_ARGUMENT ? "a name has 32 hex digits"
-                                          : drover_err_message(err));
-    return fail(e, err, text);
+    const char *why = err == DROVER_NO_NODE        ? "there is no such queue"
+                      : err == DROVER_BAD_ARGUMENT ? "a name has 32 hex digits"
+                                                   : drover_err_message(err);
+    return err ? err_set(e, err, "queue %.64s: %s", queue, why) : 0;
 }
 
 /* Opening. */
@@ -53,98 +33,74 @@ static int connect_keeper(struct drover_queues *qs, struct keeper **ret_keeper, 
 {
     struct zookeeper_options zo = {.auth = qs->auth};
     struct keeper_options ko = {.timeout_ms = qs->timeout_ms};
-
     return zookeeper_connect(qs->url, &zo, &ko, ret_keeper, e);
 }
 
-static int open_all(struct drover_queues *qs, const struct drover_queues_options *o,
-                    struct err_info *e)
+static int open_all(struct drover_queues *qs, struct err_info *e)
 {
-    struct drover_client_options co = {.server = o->server, .token = o->token, .retry_ms = 5000};
-    struct drover_error why = {""};
-    int err = drover_client_open(&co, &qs->client, &why);
-
-    if (err)
-        return err_set(e, err, "%s", why.text);
-    message_remote_init(&qs->messages, qs->client);
-    if (!queues_valid_namespace(qs->ns))
+    struct drover_client_options co = {.server = qs->server, .token = qs->token, .retry_ms = 5000};
+    TRY(drover_client_open(&co, &qs->client, e));
+    if (!queues_valid_namespace(qs->at.ns))
         return err_set(e, DROVER_BAD_ARGUMENT, "'%.200s' is no namespace: it is a path, /a/b",
-                       qs->ns);
+                       qs->at.ns);
     if (!qs->url)
-        err = message_remote_keeper(qs->client, &qs->url, e);
-    return err ? err : connect_keeper(qs, &qs->keeper, e);
+        TRY(message_keeper(qs->client, &qs->url, e));
+    return connect_keeper(qs, &qs->at.keeper, e);
 }
 
 int drover_queues_open(const struct drover_queues_options *o, struct drover_queues **ret_queues,
                        struct drover_error *ret_error)
 {
     static const struct drover_queues_options none;
-    struct drover_queues *qs = mem_zalloc(sizeof *qs);
-    struct err_info e = {""};
-    int err;
-
+    struct drover_queues *qs = mem_alloc(sizeof *qs);
     o = o ? o : &none;
-    qs->server = copy(o->server);
-    qs->token = copy(o->token);
-    qs->url = copy(o->keeper);
-    qs->auth = copy(o->auth);
-    qs->ns = copy(o->ns ? o->ns : QUEUE_NAMESPACE);
-    qs->timeout_ms = o->timeout_ms;
-    err = open_all(qs, o, &e);
-    if (err) {
+    *qs = (struct drover_queues){.server = copy(o->server),
+                                 .token = copy(o->token),
+                                 .url = copy(o->keeper),
+                                 .auth = copy(o->auth),
+                                 .at.ns = copy(o->ns ? o->ns : QUEUE_NAMESPACE),
+                                 .timeout_ms = o->timeout_ms};
+    int err = open_all(qs, ret_error);
+    if (err)
         drover_queues_close(qs);
-        return fail(ret_error, err, e.text);
-    }
-    *ret_queues = qs;
-    return 0;
+    else
+        *ret_queues = qs;
+    return err;
 }
 
 void drover_queues_close(struct drover_queues *qs)
 {
-    if (qs->keeper)
-        keeper_close(qs->keeper);
+    if (qs->at.keeper)
+        keeper_close(qs->at.keeper);
     if (qs->client)
         drover_client_close(qs->client);
     free(qs->server);
     free(qs->token);
     free(qs->url);
     free(qs->auth);
-    free(qs->ns);
+    free((char *)qs->at.ns);
     free(qs);
 }
 
 /* Queues. */
 
-static struct queues at(const struct drover_queues *qs)
-{
-    return (struct queues){qs->keeper, qs->ns};
-}
-
 int drover_queue_create(struct drover_queues *qs, char ret_name[DROVER_QUEUE_NAME_SIZE],
                         struct drover_error *ret_error)
 {
-    struct queues where = at(qs);
-
-    return fail(ret_error, queue_create(&where, ret_name), "");
+    int err = queue_create(&qs->at, ret_name);
+    return err ? err_explain(ret_error, err) : 0;
 }
 
 int drover_queue_remove(struct drover_queues *qs, const char *queue, struct drover_error *ret_error)
 {
-    struct queues where = at(qs);
-    int err = queue_remove(&where, queue);
-
-    return err ? fail_queue(ret_error, err, queue) : 0;
+    return explain(ret_error, queue_remove(&qs->at, queue), queue);
 }
 
 int drover_queue_last(struct drover_queues *qs, const char *queue, int64_t *ret_last,
                       struct drover_error *ret_error)
 {
-    struct queues where = at(qs);
     struct queue_info info;
-    int err = queue_get(&where, queue, &info);
-
-    if (err)
-        return fail_queue(ret_error, err, queue);
+    TRY(explain(ret_error, queue_get(&qs->at, queue, &info), queue));
     *ret_last = info.last;
     return 0;
 }
@@ -152,10 +108,7 @@ int drover_queue_last(struct drover_queues *qs, const char *queue, int64_t *ret_
 int drover_queue_set_last(struct drover_queues *qs, const char *queue, int64_t last,
                           struct drover_error *ret_error)
 {
-    struct queues where = at(qs);
-    int err = queue_set_last(&where, queue, last, KEEPER_ANY_VERSION);
-
-    return err ? fail_queue(ret_error, err, queue) : 0;
+    return explain(ret_error, queue_set_last(&qs->at, queue, last, KEEPER_ANY_VERSION), queue);
 }
 
 /* Messages. */
@@ -163,27 +116,23 @@ int drover_queue_set_last(struct drover_queues *qs, const char *queue, int64_t l
 int drover_queue_post(struct drover_queues *qs, const char *queue, const char *data, size_t len,
                       int64_t *ret_id, struct drover_error *ret_error)
 {
-    struct message_source *m = &qs->messages.base;
-    struct err_info e = {""};
+    struct str message = {data, len ? len : strlen(data)};
     int64_t id;
     TRY(drover_queue_last(qs, queue, &id, ret_error)); /* whether the queue exists */
-    int err = m->post(m, queue, (struct str){data, len ? len : strlen(data)}, &id, &e);
-    if (!err && ret_id)
+    TRY(message_post(qs->client, queue, message, &id, ret_error));
+    if (ret_id)
         *ret_id = id;
-    return fail(ret_error, err, e.text);
+    return 0;
 }
 
 static void give_messages(const struct queue_message_list *list, const char *queue,
                           struct drover_result *ret_result)
 {
     struct arena *memory = mem_alloc(sizeof *memory);
-    struct drover_task *tasks;
-
     *memory = list->arena;
-    tasks = arena_zalloc(memory, (list->count + 1) * sizeof *tasks);
+    struct drover_task *tasks = arena_alloc(memory, (list->count + 1) * sizeof *tasks);
     for (size_t i = 0; i < list->count; i++) {
         const struct queue_message *m = &list->messages[i];
-
         tasks[i] = (struct drover_task){.id = m->id,
                                         .group = arena_text(memory, str_of(queue)),
                                         .group_len = strlen(queue),
@@ -198,146 +147,92 @@ static void give_messages(const struct queue_message_list *list, const char *que
 int drover_queue_read(struct drover_queues *qs, const char *queue, int64_t after, size_t limit,
                       struct drover_result *ret_result, struct drover_error *ret_error)
 {
-    struct message_source *m = &qs->messages.base;
-    struct queue_message_list list = {0};
-    struct err_info e = {""};
-
+    struct queue_message_list list;
     if (!queue_valid_name(str_of(queue)) && strcmp(queue, QUEUE_ERROR))
-        return fail_queue(ret_error, DROVER_BAD_ARGUMENT, queue);
-    int err = m->read(m, queue, after, limit ? limit : MESSAGES_LIMIT, &list, &e);
-    if (err)
-        return fail(ret_error, err, e.text);
+        return explain(ret_error, DROVER_BAD_ARGUMENT, queue);
+    TRY(message_read(qs->client, queue, after, limit ? limit : MESSAGES_LIMIT, &list, ret_error));
     give_messages(&list, queue, ret_result);
     return (int)list.count;
 }
 
-/* Workers. */
+/* The source of a worker. Listening has a client of its own, so that it can be stopped alone. */
 
-static int connect_worker(void *arg, struct keeper **ret_keeper, struct err_info *ret_error)
+struct remote_source {
+    struct queue_source base;
+    struct drover_queues *queues;
+    struct drover_client *listener;
+    int stop_fd;
+    int64_t number; /* of the news that were heard */
+};
+
+static struct remote_source *of(struct queue_source *s)
 {
-    struct drover_worker *w = arg;
-
-    return connect_keeper(w->queues, ret_keeper, ret_error);
+    return (struct remote_source *)s;
 }
 
-static int hear(void *arg, struct arena *a, struct message_news *ret_news)
+static int source_connect(struct queue_source *s, struct keeper **ret_keeper, struct err_info *e)
 {
-    struct drover_worker *w = arg;
-
-    return message_listener_wait(w->listen, a, ret_news);
+    return connect_keeper(of(s)->queues, ret_keeper, e);
 }
 
-static void unhear(void *arg)
+static int source_read(struct queue_source *s, const char *queue, int64_t after, size_t limit,
+                       struct queue_message_list *ret_list, struct err_info *e)
 {
-    struct drover_worker *w = arg;
-
-    message_listener_end(w->listen);
+    return message_read(of(s)->queues->client, queue, after, limit, ret_list, e);
 }
 
-static void note(void *arg, const char *line)
+static int source_post(struct queue_source *s, const char *queue, struct str data, int64_t *ret_id,
+                       struct err_info *e)
 {
-    struct drover_worker *w = arg;
-
-    if (w->o.note)
-        w->o.note(w->o.arg, line);
+    return message_post(of(s)->queues->client, queue, data, ret_id, e);
 }
 
-static enum worker_verdict handle(void *arg, struct worker_message *m)
+static int source_listen(struct queue_source *s, struct arena *a, struct message_news *ret_news)
 {
-    struct drover_worker *w = arg;
-    struct drover_message given = {.queue = m->queue,
-                                   .id = m->id,
-                                   .time = m->time_ms,
-                                   .data = m->data.p,
-                                   .data_len = m->data.len,
-                                   .fence = m->fence,
-                                   .error = m->error,
-                                   .inside = m};
-    int verdict = w->o.handle(w->o.arg, &given);
-
-    return !verdict ? MESSAGE_HANDLED : verdict > 0 ? MESSAGE_FAILED : MESSAGE_INTERRUPTED;
+    return message_listen(of(s)->listener, &of(s)->number, a, ret_news);
 }
 
-int drover_message_is_sure(const struct drover_message *m)
+static void source_unlisten(struct queue_source *s)
 {
-    return worker_message_is_sure(m->inside);
+    eventfd_write(of(s)->stop_fd, 1);
 }
 
-int64_t drover_message_grace_ms(const struct drover_message *m)
+static void source_free(struct queue_source *s)
 {
-    return worker_message_grace_ms(m->inside);
+    if (of(s)->listener)
+        drover_client_close(of(s)->listener);
+    close(of(s)->stop_fd);
+    free(s);
 }
 
-static int64_t chosen(int64_t given, int64_t otherwise)
+static int source_open(struct drover_queues *qs, struct queue_source **ret_source,
+                       struct err_info *e)
 {
-    return given > 0 ? given : given < 0 ? 0 : otherwise;
-}
-
-static struct queue_worker_options queue_worker_options(const struct drover_worker_options *o)
-{
-    static const enum queue_worker_policy policies[] = {
-        [DROVER_RETRY] = WORKER_RETRY, [DROVER_SKIP] = WORKER_SKIP, [DROVER_STOP] = WORKER_STOP};
-
-    return (struct queue_worker_options){
-        .quiet_ms = chosen(o->quiet_ms, WORKER_QUIET_MS),
-        .poll_ms = chosen(o->poll_ms, WORKER_POLL_MS),
-        .timeout_ms = KEEPER_TIMEOUT_DEFAULT_MS,
-        .policy = policies[o->policy],
-        .back_off_ms = chosen(o->back_off_ms, WORKER_BACKOFF_MS),
-        .retries = (int)chosen(o->retries, WORKER_RETRIES),
-        .parallel = o->parallel > 0 ? o->parallel : 1,
-    };
+    struct drover_client_options co = {.server = qs->server, .token = qs->token};
+    struct remote_source *s = mem_alloc(sizeof *s);
+    *s = (struct remote_source){.base = {source_connect, source_read, source_post, source_listen,
+                                         source_unlisten, source_free},
+                                .queues = qs,
+                                .stop_fd = eventfd(0, EFD_CLOEXEC)};
+    co.stop_fd = s->stop_fd;
+    int err = s->stop_fd < 0 ? err_explain(e, DROVER_IO) : drover_client_open(&co, &s->listener, e);
+    if (err)
+        source_free(&s->base);
+    else
+        *ret_source = &s->base;
+    return err;
 }
 
 int drover_worker_join(struct drover_queues *qs, const struct drover_worker_options *o,
                        struct drover_worker **ret_worker, struct drover_error *ret_error)
 {
-    struct drover_client_options co = {.server = qs->server, .token = qs->token};
-    struct err_info e = {""};
-    struct message_listener *listen;
-    struct drover_worker *w;
-
+    struct queue_source *source;
     for (size_t i = 0; i < o->only_count; i++)
         if (!queue_valid_name(str_of(o->only[i])))
-            return fail_queue(ret_error, DROVER_BAD_ARGUMENT, o->only[i]);
+            return explain(ret_error, DROVER_BAD_ARGUMENT, o->only[i]);
     if (!o->handle || o->policy > DROVER_STOP)
-        return fail(ret_error, DROVER_BAD_ARGUMENT, "");
-    int err = message_listener_open(&co, &listen, &e);
-    if (err)
-        return fail(ret_error, err, e.text);
-    w = mem_zalloc(sizeof *w);
-    w->o = *o;
-    w->queues = qs;
-    w->listen = listen;
-    w->runtime =
-        worker_runtime_start(&(struct worker_runtime_options){.worker = queue_worker_options(o),
-                                                              .ns = qs->ns,
-                                                              .only = o->only,
-                                                              .only_count = o->only_count,
-                                                              .connect = connect_worker,
-                                                              .messages = &qs->messages.base,
-                                                              .listen = hear,
-                                                              .unlisten = unhear,
-                                                              .handle = handle,
-                                                              .note = note,
-                                                              .arg = w});
-    *ret_worker = w;
+        return err_explain(ret_error, DROVER_BAD_ARGUMENT);
+    TRY(source_open(qs, &source, ret_error));
+    *ret_worker = worker_start(source, qs->at.ns, o);
     return 0;
-}
-
-void drover_worker_stop(struct drover_worker *w)
-{
-    worker_runtime_stop(w->runtime);
-}
-
-int drover_worker_wait(struct drover_worker *w)
-{
-    return worker_runtime_wait(w->runtime);
-}
-
-void drover_worker_free(struct drover_worker *w)
-{
-    worker_runtime_free(w->runtime);
-    message_listener_close(w->listen);
-    free(w);
 }

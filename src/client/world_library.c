@@ -2,11 +2,7 @@
  * The worlds of the public interface: C strings in, lists with memory of their own out. Waiting
  * uses the change callback of world.h.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/thread.h"
 #include "client/keeper_library.h"
 #include "world/impl.h"
@@ -25,24 +21,15 @@ struct drover_world {
     uint64_t changes;
 };
 
-static int say(int err, const struct err_info *e, struct drover_error *ret_error)
-{
-    if (err < 0 && ret_error)
-        snprintf(ret_error->text, sizeof ret_error->text, "%s",
-                 e->text[0] ? e->text : drover_err_message(err));
-    return err;
-}
-
 static struct str text_or(const char *text, const char *other)
 {
     return str_of(text ? text : other);
 }
 
-/* A list and the arena of its text. */
+/* Begins a list: ret_list is set when it ends without an error. Returns the arena of its text. */
 static struct arena *list_begin(struct drover_world_list *l)
 {
     struct arena *a = mem_zalloc(sizeof *a);
-
     *l = (struct drover_world_list){.memory = a};
     return a;
 }
@@ -64,36 +51,42 @@ static int list_end(struct drover_world_list *l, int err, struct drover_world_li
     return err;
 }
 
-static void item_of(struct arena *a, const struct world_item *from, struct drover_world_item *to)
+/* Sets the items; data: of each of them, p NULL: not read. */
+static void put_items(struct drover_world_list *l, const struct world_item *items, size_t count,
+                      struct str data)
 {
-    const struct world_record *r = &from->record;
+    struct arena *a = l->memory;
 
-    *to = (struct drover_world_item){
-        .node = arena_text(a, from->key),
-        .name = arena_text(a, r->name),
-        .type = arena_text(a, r->type),
-        .path = arena_text(a, r->path),
-        .parent = r->parent.p ? arena_text(a, r->parent) : NULL,
-        .state = (enum drover_world_state)from->state,
-        .since_ms = from->since_ms,
-        .failures = r->failures,
-        .error = r->error.p ? arena_text(a, r->error) : NULL,
-    };
+    l->items = arena_alloc(a, (count + 1) * sizeof *l->items);
+    l->count = count;
+    for (size_t i = 0; i < count; i++) {
+        const struct world_record *r = &items[i].record;
+
+        l->items[i] = (struct drover_world_item){
+            .node = arena_text(a, items[i].key),
+            .name = arena_text(a, r->name),
+            .type = arena_text(a, r->type),
+            .path = arena_text(a, r->path),
+            .parent = r->parent.p ? arena_text(a, r->parent) : NULL,
+            .data = data.p ? arena_text(a, data) : NULL,
+            .state = (enum drover_world_state)items[i].state,
+            .since_ms = items[i].since_ms,
+            .failures = r->failures,
+            .error = r->error.p ? arena_text(a, r->error) : NULL,
+        };
+    }
 }
 
 /* Opening. */
 
 int drover_world_init(struct drover_keeper *k, const char *world, struct drover_error *ret_error)
 {
-    struct err_info e = {""};
-
-    return say(world_init(drover_keeper_inside(k), str_of(world), &e), &e, ret_error);
+    return world_init(k->keeper, str_of(world), ret_error);
 }
 
 static void on_ready(void *arg, struct str type, uint32_t count)
 {
     struct drover_world *w = arg;
-
     (void)type, (void)count;
     LOCKED(&w->lock);
     w->changes++;
@@ -105,17 +98,15 @@ int drover_world_open(struct drover_keeper *k, const char *world, struct drover_
 {
     struct drover_world *w = mem_zalloc(sizeof *w);
     struct world_options o = {.ready = on_ready, .arg = w};
-    struct err_info e = {""};
-
-    w->k = drover_keeper_inside(k);
+    w->k = k->keeper;
     pthread_mutex_init(&w->lock, NULL);
     cond_init(&w->changed);
-    int err = world_open(w->k, str_of(world), &o, &w->w, &e);
+    int err = world_open(w->k, str_of(world), &o, &w->w, ret_error);
     if (err)
         drover_world_close(w);
     else
         *ret_world = w;
-    return say(err, &e, ret_error);
+    return err;
 }
 
 void drover_world_close(struct drover_world *w)
@@ -139,20 +130,21 @@ static struct str call_namer(void *arg, struct arena *a, struct str parent, stru
     struct namer *n = arg;
     char *name = n->fn(n->arg, arena_text(a, parent), arena_text(a, child));
     struct str copy = {name ? arena_text(a, str_of(name)) : "", name ? strlen(name) : 0};
-
     free(name); /* a failed name function gives the empty name, which is refused */
     return copy;
 }
 
-static void put_paths(struct drover_world *w, struct arena *a, const struct world_paths *paths,
-                      struct drover_world_list *l)
+/* type: of all of them; NULL: not known. */
+static void put_paths(struct drover_world *w, struct drover_world_list *l,
+                      const struct world_paths *paths, const char *type)
 {
-    l->items = arena_zalloc(a, (paths->count + 1) * sizeof *l->items);
+    l->items = arena_zalloc(l->memory, (paths->count + 1) * sizeof *l->items);
     l->count = paths->count;
-    for (size_t i = 0; i < paths->count; i++) {
-        l->items[i].path = paths->list[i];
-        l->items[i].node = world_key(a, w->w->root, str_of(paths->list[i]));
-    }
+    for (size_t i = 0; i < paths->count; i++)
+        l->items[i] = (struct drover_world_item){
+            .path = paths->list[i],
+            .node = world_key(l->memory, w->w->root, str_of(paths->list[i])),
+            .type = type ? arena_text(l->memory, str_of(type)) : NULL};
 }
 
 int drover_world_queue(struct drover_world *w, const struct drover_world_task *task,
@@ -165,33 +157,27 @@ int drover_world_queue(struct drover_world *w, const struct drover_world_task *t
     struct world_parent p = {text_or(parent ? parent->name : NULL, ""),
                              text_or(parent ? parent->type : NULL, "")};
     struct namer namer = {name_fn, arg};
-    struct err_info e = {""};
     struct drover_world_list l;
     struct arena *a = list_begin(&l);
     struct world_paths paths;
     int err = world_queue(w->w, w->k, a, &t, parent ? &p : NULL, name_fn ? call_namer : NULL,
-                          &namer, &paths, &e);
-
+                          &namer, &paths, ret_error);
     if (!err)
-        put_paths(w, a, &paths, &l);
-    for (size_t i = 0; !err && i < l.count; i++)
-        l.items[i].type = arena_text(a, t.type);
-    return say(list_end(&l, err, ret_list), &e, ret_error);
+        put_paths(w, &l, &paths, t.type.p);
+    return list_end(&l, err, ret_list);
 }
 
 int drover_world_find(struct drover_world *w, const struct drover_world_match *match,
                       struct drover_world_list *ret_list, struct drover_error *ret_error)
 {
     struct world_parent p = {text_or(match->name, ""), text_or(match->type, "")};
-    struct err_info e = {""};
     struct drover_world_list l;
     struct arena *a = list_begin(&l);
     struct world_paths paths;
-    int err = world_find(w->w, w->k, a, &p, &paths, &e);
-
+    int err = world_find(w->w, w->k, a, &p, &paths, ret_error);
     if (!err)
-        put_paths(w, a, &paths, &l);
-    return say(list_end(&l, err, ret_list), &e, ret_error);
+        put_paths(w, &l, &paths, NULL);
+    return list_end(&l, err, ret_list);
 }
 
 /* Handling. */
@@ -216,61 +202,47 @@ int drover_world_claim(struct drover_world *w, const char *const *types, size_t 
                        struct drover_error *ret_error)
 {
     int64_t end_ms = clock_boot_ms() + (wait_ms > 0 ? wait_ms : 0);
-    struct err_info e = {""};
     struct drover_world_list l;
     struct arena *a = list_begin(&l);
     struct str *names = arena_alloc(a, (type_count + 1) * sizeof *names);
     struct world_claim claim;
     uint64_t seen;
     int claimed;
-
     for (size_t i = 0; i < type_count; i++)
         names[i] = str_of(types[i]);
     do {
         seen = changes_seen(w);
-        claimed = world_claim(w->w, w->k, a, names, type_count, true, &claim, &e);
+        claimed = world_claim(w->w, w->k, a, names, type_count, true, &claim, ret_error);
     } while (!claimed && wait_for_change(w, seen, end_ms));
-    if (claimed == 1) {
-        l.items = arena_alloc(a, sizeof *l.items);
-        l.count = 1;
-        item_of(a,
-                &(struct world_item){
-                    .key = claim.key, .state = WORLD_IS_WORKING, .record = claim.record},
-                l.items);
-        l.items->data = arena_text(a, claim.data);
-    }
-    return say(list_end(&l, claimed, ret_list), &e, ret_error);
+    if (claimed == 1)
+        put_items(&l,
+                  &(struct world_item){
+                      .key = claim.key, .state = WORLD_IS_WORKING, .record = claim.record},
+                  1, claim.data);
+    return list_end(&l, claimed, ret_list);
 }
 
 int drover_world_complete(struct drover_world *w, const char *node, struct drover_error *ret_error)
 {
-    struct err_info e = {""};
-    bool again = false;
-    int err = world_complete(w->w, w->k, str_of(node), &again, &e);
-
-    return err ? say(err, &e, ret_error) : again;
+    bool again;
+    TRY(world_complete(w->w, w->k, str_of(node), &again, ret_error));
+    return again;
 }
 
 int drover_world_remove(struct drover_world *w, const char *node, struct drover_error *ret_error)
 {
-    struct err_info e = {""};
-
-    return say(world_remove(w->w, w->k, str_of(node), INT64_MAX, &e), &e, ret_error);
+    return world_remove(w->w, w->k, str_of(node), INT64_MAX, ret_error);
 }
 
 int drover_world_release(struct drover_world *w, const char *node, struct drover_error *ret_error)
 {
-    struct err_info e = {""};
-
-    return say(world_release(w->w, w->k, str_of(node), &e), &e, ret_error);
+    return world_release(w->w, w->k, str_of(node), ret_error);
 }
 
 int drover_world_fail(struct drover_world *w, const char *node, const char *error,
                       struct drover_error *ret_error)
 {
-    struct err_info e = {""};
-
-    return say(world_fail(w->w, w->k, str_of(node), text_or(error, ""), &e), &e, ret_error);
+    return world_fail(w->w, w->k, str_of(node), text_or(error, ""), ret_error);
 }
 
 /* Reading. */
@@ -279,41 +251,32 @@ int drover_world_ls(struct drover_world *w, enum drover_world_state state, const
                     size_t limit, struct drover_world_list *ret_list,
                     struct drover_error *ret_error)
 {
-    struct err_info e = {""};
     struct drover_world_list l;
     struct arena *a = list_begin(&l);
     struct world_items items;
     int err = state < DROVER_WORLD_NONE ? world_list(w->w, w->k, a, (enum world_state)state,
                                                      text_or(after, ""), limit, &items)
                                         : DROVER_BAD_ARGUMENT;
-
-    if (!err) {
-        l.items = arena_alloc(a, (items.count + 1) * sizeof *l.items);
-        l.count = items.count;
+    if (err) {
+        err_explain(ret_error, err);
+    } else {
+        put_items(&l, items.list, items.count, (struct str){0});
         l.more = items.more;
-        for (size_t i = 0; i < items.count; i++)
-            item_of(a, &items.list[i], &l.items[i]);
     }
-    return say(list_end(&l, err, ret_list), &e, ret_error);
+    return list_end(&l, err, ret_list);
 }
 
 int drover_world_get(struct drover_world *w, const char *node, struct drover_world_list *ret_list,
                      struct drover_error *ret_error)
 {
-    struct err_info e = {""};
     struct drover_world_list l;
     struct arena *a = list_begin(&l);
     struct world_item item;
     struct str data;
-    int err = world_get(w->w, w->k, a, str_of(node), &item, &data, &e);
-
-    if (!err) {
-        l.items = arena_alloc(a, sizeof *l.items);
-        l.count = 1;
-        item_of(a, &item, l.items);
-        l.items->data = arena_text(a, data);
-    }
-    return say(list_end(&l, err, ret_list), &e, ret_error);
+    int err = world_get(w->w, w->k, a, str_of(node), &item, &data, ret_error);
+    if (!err)
+        put_items(&l, &item, 1, data);
+    return list_end(&l, err, ret_list);
 }
 
 struct walk {
@@ -325,7 +288,6 @@ struct walk {
 static int visit(void *arg, struct str key, int depth, enum world_state state)
 {
     struct walk *v = arg;
-
     v->stopped = v->fn(v->arg, key.p, depth, (enum drover_world_state)state);
     return v->stopped ? DROVER_CLOSED : 0;
 }
@@ -334,8 +296,6 @@ int drover_world_walk(struct drover_world *w, drover_world_walk_fn *fn, void *ar
                       struct drover_error *ret_error)
 {
     struct walk v = {fn, arg, 0};
-    struct err_info e = {""};
     int err = world_walk(w->w, w->k, visit, &v);
-
-    return v.stopped ? v.stopped : say(err, &e, ret_error);
+    return v.stopped ? v.stopped : err ? err_explain(ret_error, err) : 0;
 }

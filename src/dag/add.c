@@ -3,10 +3,11 @@
  * nodes are put into the graph.
  */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "dag/dag_impl.h"
+#include "dag/service.h"
 
 struct dag_addition {
     struct dag_addition *next;
@@ -17,9 +18,8 @@ struct dag_addition {
     uint32_t left;  /* replies to come */
     uint32_t saved; /* chunks that were committed */
     int err;
-    bool begun;
-    struct task_request *requests;
-    struct dag_commit *ops; /* holds the operations; is not submitted itself */
+    struct task_request *requests; /* NULL: not begun */
+    struct dag_commit ops;         /* holds the operations; is not submitted itself */
 };
 
 static void begin_adding(struct dag *d);
@@ -34,11 +34,8 @@ static void adding_free(struct dag_addition *a)
 {
     draft_release(&a->draft);
     free(a->requests);
-    if (a->ops) {
-        free(a->ops->ops);
-        arena_release(&a->ops->arena);
-        free(a->ops);
-    }
+    free(a->ops.ops);
+    arena_release(&a->ops.arena);
     free(a);
 }
 
@@ -48,28 +45,23 @@ static void enter(struct dag *d, struct dag_addition *a)
     struct plan_changes changes = {0};
     uint32_t from = d->graph.count;
     int err = graph_load(&d->graph, a->draft.chunks, a->draft.chunk_count, NULL, NULL, &changes);
-
     assert(!err); /* graph_draft() has checked it */
+    a->draft.chunk_count = 0;
     dag_set_end_times(d, &changes);
     for (uint32_t i = from; i < d->graph.count; i++)
-        d->o.shown(d->o.arg, d->graph.order[i]);
-    free(a->draft.chunks);
-    a->draft.chunks = NULL;
-    a->draft.chunk_count = 0;
+        dag_publish(d, d->graph.order[i]);
     if (changes.count)
         dag_follow(d, dag_commit_open(d), &changes);
-    d->o.shown(d->o.arg, NULL);
+    dag_publish(d, NULL);
 }
 
 /* Not all chunks were committed: deletes the others. */
 static void take_back(struct dag *d, struct dag_addition *a)
 {
-    struct dag_commit *t = dag_commit_open(d);
     char path[DAG_PATH_LEN];
-
     for (uint32_t i = 0; i < a->saved; i++) {
         dag_path(path, BUCKET_SPECS, a->draft.chunks[i]->first_id);
-        dag_commit_op(t, keeper_op_delete(path, KEEPER_ANY_VERSION));
+        dag_commit_delete(dag_commit_open(d), path);
     }
 }
 
@@ -77,120 +69,96 @@ static void on_chunk_done(void *arg, const struct task_reply *reply)
 {
     struct dag_addition *a = arg;
     struct dag *d = a->dag;
-
     a->saved += !reply->err;
     if (reply->err && !a->err)
         a->err = reply->err;
     if (--a->left)
         return;
-    if (d) {
-        d->adding = a->next;
-        if (!d->adding)
-            d->adding_last = NULL;
-        pin_parents(a, -1);
-        if (!a->err)
-            enter(d, a);
-        else if (a->saved)
-            take_back(d, a);
-        if (a->err == DROVER_UNKNOWN || a->err == DROVER_FENCED)
-            d->failing = a->err;
-        dag_soon(d);
+    if (!d) {
+        adding_free(a);
+        return;
     }
-    if (d)
-        a->done(a->arg, a->err);
+    d->adding = a->next;
+    if (!d->adding)
+        d->adding_end = &d->adding;
+    pin_parents(a, -1);
+    if (!a->err)
+        enter(d, a);
+    else if (a->saved)
+        take_back(d, a);
+    if (a->err == DROVER_UNKNOWN || a->err == DROVER_FENCED)
+        d->failing = a->err;
+    dag_soon(d);
+    a->done(a->arg, a->err);
     adding_free(a);
-    if (d && d->adding)
+    if (d->adding)
         begin_adding(d);
 }
 
-/*
- * The operations of one chunk; the last chunk also moves the head, which makes all of them count.
- */
+/* The operations of one chunk. The last chunk also moves the head, so that all of them count. */
 static void put_chunk(struct dag_addition *a, uint32_t i)
 {
-    struct chunk_text *c = a->draft.chunks[i];
-    struct dag *d = a->dag;
-    struct buf head = {0};
+    const struct chunk_text *c = a->draft.chunks[i];
     char path[DAG_PATH_LEN];
-
-    dag_commit_bucket(a->ops, BUCKET_SPECS, dag_bucket(BUCKET_SPECS, c->first_id));
+    dag_commit_bucket(&a->ops, BUCKET_SPECS, c->first_id);
     dag_path(path, BUCKET_SPECS, c->first_id);
-    dag_commit_op(a->ops, keeper_op_create(path, buf_str(&c->text), 0));
-    if (i + 1 == a->draft.chunk_count) {
-        dag_put_head(&head, d, a->draft.first_id + a->draft.count - 1);
-        dag_commit_op(a->ops, keeper_op_set(DAG_HEAD, buf_str(&head), KEEPER_ANY_VERSION));
-        buf_release(&head);
-    }
+    dag_commit_op(&a->ops, keeper_op_create(path, buf_str(&c->text), 0));
+    if (i + 1 < a->draft.chunk_count)
+        return;
+    const char *head = arena_printf(&a->ops.arena, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "}",
+                                    a->dag->client, a->draft.first_id + a->draft.count - 1);
+    dag_commit_op(&a->ops, keeper_op_set(DAG_HEAD, str_of(head), KEEPER_ANY_VERSION));
 }
 
-/*
- * One request at a time, so that the chunks of a failed one are deleted before ids move past them.
- */
+/* One request at a time: the chunks of a failed one are deleted before ids move past them. */
 static void begin_adding(struct dag *d)
 {
     struct dag_addition *a = d->adding;
     uint32_t count = a->draft.chunk_count;
-    size_t *froms = mem_zalloc((count + 1) * sizeof *froms);
-
-    a->begun = true;
+    struct task_request *requests = mem_zalloc(count * sizeof *requests);
     a->left = count;
-    a->ops = mem_zalloc(sizeof *a->ops);
-    a->ops->dag = d;
-    a->requests = mem_zalloc(count * sizeof *a->requests);
+    a->ops.dag = d;
+    a->requests = requests;
     for (uint32_t i = 0; i < count; i++) {
+        size_t before = a->ops.op_count;
         put_chunk(a, i);
-        froms[i + 1] = a->ops->op_count;
+        requests[i] = (struct task_request){
+            .kind = TASK_UPDATE,
+            .update.clientid = TASK_MANAGER,
+            .extra_count = a->ops.op_count - before,
+            .done = on_chunk_done,
+            .arg = a,
+        };
     }
-    for (uint32_t i = 0; i < count; i++) {
-        struct task_request *r = &a->requests[i];
-
-        r->kind = TASK_UPDATE;
-        r->update.clientid = TASK_MANAGER;
-        r->extra = a->ops->ops + froms[i];
-        r->extra_count = froms[i + 1] - froms[i];
-        r->done = on_chunk_done;
-        r->arg = a;
-    }
-    free(froms);
-    for (uint32_t i = 0; i < count; i++) { /* the last reply frees the addition */
-        bool last = i + 1 == count;
-
-        service_submit(d->o.tasks, &a->requests[i]);
-        if (last)
-            break;
-    }
+    const struct keeper_op *ops = a->ops.ops;
+    for (uint32_t i = 0; i < count; ops += requests[i++].extra_count)
+        requests[i].extra = ops;
+    for (uint32_t i = 0; i < count; i++) /* the last reply frees the addition */
+        service_submit(d->context->tasks, &requests[i]);
 }
 
 void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg)
 {
     struct dag_addition *a = mem_zalloc(sizeof *a);
     bool first = !d->adding;
-
-    a->dag = d;
-    a->draft = *draft;
+    *a = (struct dag_addition){.dag = d, .draft = *draft, .done = done, .arg = arg};
     *draft = (struct draft){0};
-    a->done = done;
-    a->arg = arg;
     pin_parents(a, 1);
-    if (d->adding_last)
-        d->adding_last->next = a;
-    else
-        d->adding = a;
-    d->adding_last = a;
+    *d->adding_end = a;
+    d->adding_end = &a->next;
     if (first)
         begin_adding(d);
 }
 
 void dag_drop_adds(struct dag *d, int err)
 {
-    struct dag_addition *next;
-
-    for (struct dag_addition *a = d->adding; a; a = next) {
+    for (struct dag_addition *a = d->adding, *next; a; a = next) {
         next = a->next;
         a->dag = NULL;
-        a->done(a->arg, a->begun ? DROVER_UNKNOWN : err);
-        if (!a->begun)
+        a->done(a->arg, a->requests ? DROVER_UNKNOWN : err);
+        if (!a->requests)
             adding_free(a); /* else the last reply frees it */
     }
-    d->adding = d->adding_last = NULL;
+    d->adding = NULL;
+    d->adding_end = &d->adding;
 }

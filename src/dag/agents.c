@@ -1,31 +1,42 @@
 /*
- * Agents on other machines. They claim and renew in the task store (doc/design.md); the DAG offers
- * nodes to the claims that wait, and observes the changes of its tasks.
+ * Agents: those on other machines, and the built-in agent.
+ *
+ * Agents on other machines claim and renew in the task store (doc/design.md); the DAG offers nodes
+ * to the claims that wait, and observes the changes of its tasks.
+ *
+ * The built-in agent runs nodes of the default group on the server's loop. While commands are short
+ * it claims ahead, twice as many nodes as it has jobs: when a command ends, the next one is started
+ * at once, and the end is committed and another node is claimed while that one runs. So a job never
+ * waits for the disk. A node that is claimed ahead is published as incipient and released after
+ * AHEAD_MS, since then commands are not short. After a crash it must be known which nodes were
+ * started (started.h): without that file, nothing is claimed ahead.
  */
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "dag/dag_impl.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "dag/service.h"
 
-/* Observing the task store. */
+/* Agents on other machines: observing the task store. */
 
 /* On any thread, with the service's lock held. */
 static void on_wanted(void *arg, const struct task_claim *c, bool waits)
 {
     struct dag *d = arg;
-
     if (!atomic_load(&d->has_ready))
         return;
-    uv_mutex_lock(&d->missed_lock);
+    LOCKED(&d->lock);
     for (size_t i = 0; i < c->group_count && !waits && d->missed_count < DAG_MISSED_MAX; i++)
         d->missed[d->missed_count++] = map_hash_str(c->groups[i]);
-    uv_mutex_unlock(&d->missed_lock);
     uv_async_send(&d->wake);
 }
 
 static struct dag_node *find_slot(const struct dag *d, int64_t slot)
 {
     uint32_t hash = map_hash_u64((uint64_t)slot);
-
     for (uint32_t at, ref = map_first(&d->by_slot, hash, &at); ref;
          ref = map_next(&d->by_slot, hash, &at))
         if (graph_at(&d->graph, ref)->slot == slot)
@@ -38,7 +49,6 @@ static void on_changed(void *arg, int64_t slot, const struct task *t)
 {
     struct dag *d = arg;
     struct dag_node *n = d->ready ? find_slot(d, slot) : NULL;
-
     if (!n || n->task_busy || n->task_drop)
         return; /* the DAG has changed the task itself */
     n->task = t->id;
@@ -57,9 +67,8 @@ static void on_changed(void *arg, int64_t slot, const struct task *t)
 
 void dag_observe(struct dag *d, bool on)
 {
-    struct service_observer o = {on_wanted, on_changed, d};
-
-    service_observe(d->o.tasks, on ? &o : &(struct service_observer){0});
+    service_observe(d->context->tasks, on ? &(struct service_observer){on_wanted, on_changed, d}
+                                          : &(struct service_observer){0});
 }
 
 /* Offering. */
@@ -67,11 +76,10 @@ void dag_observe(struct dag *d, bool on)
 /* Takes the list of missed claims. */
 static uint32_t take_missed(struct dag *d, uint32_t *ret_hashes)
 {
-    uv_mutex_lock(&d->missed_lock);
+    LOCKED(&d->lock);
     uint32_t count = d->missed_count;
     memcpy(ret_hashes, d->missed, count * sizeof *ret_hashes);
     d->missed_count = 0;
-    uv_mutex_unlock(&d->missed_lock);
     return count;
 }
 
@@ -79,9 +87,8 @@ static void offer_group(struct dag *d, uint32_t group, const uint32_t *missed, u
 {
     struct dag_plan *p = &d->graph.plan;
     struct str name = str_of(d->graph.groups[group]);
-    size_t wanted = service_wanted(d->o.tasks, name, DAG_OFFERED_MAX);
+    size_t wanted = service_wanted(d->context->tasks, name, DAG_OFFERED_MAX);
     uint32_t ref, hash = map_hash_str(name);
-
     for (uint32_t i = 0; i < count; i++)
         wanted += missed[i] == hash;
     while (p->queues[group].offered.count < wanted && (ref = plan_best_unoffered(p, group))) {
@@ -99,7 +106,6 @@ void dag_offer(struct dag *d)
     struct dag_plan *p = &d->graph.plan;
     uint32_t missed[DAG_MISSED_MAX];
     bool has_ready = false;
-
     for (uint32_t g = 0; g < p->queue_count; g++)
         has_ready |= p->queues[g].ready.count > 0;
     atomic_store(&d->has_ready, has_ready);
@@ -127,9 +133,268 @@ bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt)
 void dag_lease_ended(struct dag *d, struct dag_node *n)
 {
     struct run_outcome o = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
-
     if (n->begun)
-        dag_end_run(d, dag_commit_open(d), n, &o);
+        dag_end_run(d, n, &o, NULL, NULL);
     else
         dag_unclaim(d, n);
+}
+
+/* The built-in agent. */
+
+enum { AHEAD_MS = 100, SAVE_MS = 1000 };
+
+/* A claim in flight, then a run. */
+struct serve_job {
+    struct dag *dag;
+    struct serve_job *next; /* in the list of waiting jobs */
+    struct dag_node *node;
+    int64_t since_ms; /* when it began to wait or to run, by clock_boot_ms() */
+    uint64_t epoch;
+};
+
+static void job_free(struct serve_job *j)
+{
+    j->dag->agent.busy--;
+    dag_soon(j->dag);
+    free(j);
+}
+
+/* Adds the new output of a run to the node's values. */
+static void save_output(struct dag *d, struct dag_node *n, const struct run *r, bool is_end)
+{
+    n->save_at = 0;
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        const struct run_output *o = run_output(r, (enum run_stream)i);
+        struct node_datum *v = dag_output_value(d, n, (enum run_stream)i);
+        size_t len = is_end ? o->text.len : output_whole(o->text.p, o->text.len);
+        if (len > v->len)
+            dag_append_text(d, n, v, (struct str){o->text.p + v->len, len - (size_t)v->len});
+    }
+    dag_commit_record(dag_commit_open(d), n);
+}
+
+/* Output is stored while the command runs, but not with every line. */
+static void on_printed(void *arg, struct run *r)
+{
+    struct serve_job *j = arg;
+    struct dag *d = j->dag;
+    (void)r;
+    if (j->epoch != j->dag->agent.epoch)
+        return;
+    dag_printed(d);
+    if (j->node->save_at)
+        return;
+    j->node->save_at = dag_now_ms(d) + SAVE_MS;
+    dag_arm(d, j->node->save_at);
+}
+
+/* Stores the output that is due. Returns when the next is. */
+static int64_t save_outputs(struct dag *d, int64_t now_ms)
+{
+    int64_t next = INT64_MAX;
+    for (uint32_t i = 0; i < d->running.count; i++) {
+        struct dag_node *n = d->running.nodes[i];
+        if (n->run && n->save_at && n->save_at <= now_ms)
+            save_output(d, n, n->run, false);
+        else if (n->run && n->save_at && n->save_at < next)
+            next = n->save_at;
+    }
+    return next;
+}
+
+static struct serve_job *take_ahead(struct dag *d, struct serve_job **at)
+{
+    struct serve_job *j = *at;
+    *at = j->next;
+    if (!*at)
+        d->agent.ahead_last = at;
+    return j;
+}
+
+static void start(struct serve_job *j);
+
+static void on_run_done(void *arg, struct run *r, const struct run_end *end)
+{
+    struct serve_job *j = arg;
+    struct dag *d = j->dag;
+    struct run_outcome o = {.how = end->how, .status = end->status};
+    d->agent.running--;
+    d->agent.eager = d->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
+    while (d->agent.ahead && d->agent.running < d->jobs)
+        start(take_ahead(d, &d->agent.ahead)); /* first: it has waited for this */
+    if (j->epoch == d->agent.epoch) {
+        j->node->run = NULL;
+        save_output(d, j->node, r, true);
+        dag_end_run(d, j->node, &o, NULL, NULL);
+    }
+    run_free(r);
+    job_free(j);
+}
+
+static void not_started(struct serve_job *j, const char *reason, int status)
+{
+    struct run_outcome o = {.how = RUN_EXITED, .status = status, .reason = reason};
+    for (int i = 0; i < RUN_STREAMS; i++) /* it printed nothing */
+        dag_output_value(j->dag, j->node, (enum run_stream)i);
+    dag_end_run(j->dag, j->node, &o, NULL, NULL);
+    j->dag->agent.running--;
+    job_free(j);
+}
+
+void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
+                 struct node_command *ret_command)
+{
+    enum node_type type = graph_plan(&d->graph, n)->type;
+    node_command(n, type, a, ret_command);
+    if (type == NODE_CONDITION && ret_command->timeout_ms) {
+        ret_command->timeout_ms -= dag_now_ms(d) - n->started_ms;
+        ret_command->timeout_ms = ret_command->timeout_ms > 0 ? ret_command->timeout_ms : 1;
+    }
+}
+
+const char *dag_parent_text(const struct dag *d, const struct dag_node *n, struct arena *a)
+{
+    const char *text = NULL;
+    plan_each_parent(e, &d->graph.plan, n->ref) {
+        uint64_t id = d->graph.plan.nodes[d->graph.plan.edges[e].parent].id;
+        text = text ? arena_printf(a, "%s,%" PRIu64, text, id) : arena_printf(a, "%" PRIu64, id);
+    }
+    return text ? text : "root";
+}
+
+/* Marks the node as started, for the next server, and publishes that. */
+static void announce(struct serve_job *j)
+{
+    struct dag *d = j->dag;
+    struct dag_node *n = j->node;
+    j->dag->agent.running++;
+    j->since_ms = clock_boot_ms();
+    if (d->started)
+        n->mark = started_mark(d->started, n->id, n->attempts);
+    if (!n->ahead)
+        return;
+    n->ahead = false;
+    if (n->attempts == 1)
+        n->started_ms = dag_now_ms(d);
+    dag_show(d, n);
+}
+
+static void start(struct serve_job *j)
+{
+    const struct dag *d = j->dag;
+    struct dag_node *n = j->node;
+    CLEANUP(arena_release) struct arena a = {0};
+    struct node_command c;
+    struct err_info why;
+    int status = 0;
+
+    announce(j);
+    dag_command(d, n, &a, &c);
+    struct environment e = {
+        .url = d->context->url,
+        .password = d->context->token,
+        .node = arena_printf(&a, "%" PRIu64, n->id),
+        .parent = dag_parent_text(d, n, &a),
+        .token = arena_printf(&a, DAG_RUN_TOKEN, d->client, n->id, n->attempts),
+    };
+    struct run_spec spec = {
+        .argv = c.argv,
+        .envp = environment_make(&a, &e, c.env),
+        .cwd = c.cwd,
+        .token = e.token,
+        .timeout_ms = c.timeout_ms,
+        .log_path = d->log_dir ? arena_printf(&a, "%s/%" PRIu64 "-%" PRIu32 ".log", d->log_dir,
+                                              n->id, n->attempts)
+                               : NULL,
+    };
+    n->run = runner_start(j->dag->agent.runner, &spec, on_run_done, on_printed, j, &status, &why);
+    if (!n->run)
+        not_started(j, why.text, status);
+}
+
+static void wait_for_an_end(struct serve_job *j)
+{
+    struct dag *d = j->dag;
+    j->since_ms = clock_boot_ms();
+    j->next = NULL;
+    *d->agent.ahead_last = j;
+    d->agent.ahead_last = &j->next;
+    dag_arm(d, dag_now_ms(d) + AHEAD_MS);
+}
+
+/* Ends a claim that was not started. */
+static void end_unstarted(struct serve_job *j)
+{
+    dag_end_run(j->dag, j->node, &(struct run_outcome){.how = RUN_KILLED}, NULL, NULL);
+    job_free(j);
+}
+
+static void on_claimed(void *arg, int err)
+{
+    struct serve_job *j = arg;
+    if (err || j->epoch != j->dag->agent.epoch)
+        job_free(j);
+    else if (j->node->kill_asked)
+        end_unstarted(j);
+    else if (j->dag->agent.running < j->dag->jobs)
+        start(j);
+    else
+        wait_for_an_end(j);
+}
+
+void serve_agent_schedule(struct dag *d)
+{
+    while (d->agent.busy < (d->agent.eager ? 3 * d->jobs : d->jobs)) {
+        struct serve_job *j = mem_zalloc(sizeof *j);
+        *j = (struct serve_job){.dag = d, .epoch = d->agent.epoch};
+        j->node = dag_claim(d, on_claimed, j);
+        if (!j->node) {
+            free(j);
+            return;
+        }
+        j->node->ahead = d->agent.busy++ >= d->jobs;
+    }
+}
+
+void serve_agent_kill(struct dag *d, struct dag_node *n)
+{
+    if (n->run)
+        run_kill(n->run, RUN_GRACE_MS);
+    for (struct serve_job **at = &d->agent.ahead; *at; at = &(*at)->next)
+        if ((*at)->node == n) {
+            end_unstarted(take_ahead(d, at));
+            return;
+        }
+}
+
+/*
+ * Stores output. Releases the nodes that have waited too long; then nothing is claimed ahead until
+ * a short command ends.
+ */
+int64_t serve_agent_tick(struct dag *d, int64_t now_ms)
+{
+    struct serve_job *first = d->agent.ahead;
+    int64_t waited = first ? clock_boot_ms() - first->since_ms : 0;
+    int64_t next = save_outputs(d, now_ms), due = now_ms + AHEAD_MS - waited;
+    if (!first)
+        return next;
+    if (waited < AHEAD_MS)
+        return due < next ? due : next;
+    d->agent.eager = false;
+    while (d->agent.ahead) {
+        struct serve_job *j = take_ahead(d, &d->agent.ahead);
+        dag_unclaim(d, j->node);
+        job_free(j);
+    }
+    return next;
+}
+
+void serve_agent_drop(struct dag *d)
+{
+    d->agent.epoch++;
+    while (d->agent.ahead)
+        job_free(take_ahead(d, &d->agent.ahead));
+    for (uint32_t i = 0; i < d->running.count; i++)
+        if (d->running.nodes[i]->run)
+            run_kill(d->running.nodes[i]->run, 0);
 }

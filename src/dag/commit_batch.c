@@ -4,29 +4,21 @@
  * the next one is opened. The changes of tasks are derived from the nodes when the batch is closed,
  * so a node that was offered and then claimed in one iteration has one change of its task.
  */
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "dag/dag_impl.h"
+#include "dag/service.h"
 
-/*
- * A timespec in the far future, small enough that sums do not overflow: nobody may claim the task.
- */
+/* A timespec so far in the future that nobody can claim the task; sums do not overflow. */
 #define TASK_RESERVED_UNTIL INT64_C(32503680000000)
 
 enum { STALL_MS = 500 };
 
 static const char *const KIND_NAMES[] = {"specs", "nodes", "slots"};
 static const uint64_t KIND_SIZES[] = {1000, 1000, 100};
-
-uint64_t dag_bucket(enum bucket_kind kind, uint64_t id)
-{
-    return id / KIND_SIZES[kind];
-}
 
 void dag_bucket_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t bucket)
 {
@@ -36,13 +28,13 @@ void dag_bucket_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t buck
 void dag_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t id)
 {
     snprintf(to, DAG_PATH_LEN, DAG_ROOT "/%s/%" PRIu64 "/%" PRIu64, KIND_NAMES[kind],
-             dag_bucket(kind, id), id);
+             id / KIND_SIZES[kind], id);
 }
 
-void dag_slot_path(char *to, size_t len, uint64_t id, uint32_t slot)
+void dag_slot_path(char to[DAG_PATH_LEN], uint64_t id, uint32_t slot)
 {
-    snprintf(to, len, DAG_ROOT "/slots/%" PRIu64 "/%" PRIu64 "-%" PRIu32,
-             dag_bucket(BUCKET_SLOTS, id), id, slot);
+    dag_path(to, BUCKET_SLOTS, id);
+    snprintf(to + strlen(to), 12, "-%" PRIu32, slot);
 }
 
 /* Collecting. */
@@ -76,12 +68,6 @@ void dag_commit_record(struct dag_commit *t, struct dag_node *n)
     n->dirty = true;
 }
 
-void dag_commit_touch_all(struct dag_commit *t, const struct plan_changes *c)
-{
-    for (size_t i = 0; i < c->count; i++)
-        dag_commit_touch(t, graph_at(&t->dag->graph, c->refs[i]));
-}
-
 void dag_commit_then(struct dag_commit *t, dag_done_fn *done, void *arg)
 {
     if (!done)
@@ -99,15 +85,18 @@ void dag_commit_op(struct dag_commit *t, struct keeper_op op)
     t->len += op.path.len + op.data.len + 64;
 }
 
+void dag_commit_delete(struct dag_commit *t, const char *path)
+{
+    dag_commit_op(t, keeper_op_delete(path, KEEPER_ANY_VERSION));
+}
+
 void dag_commit_drop(struct dag_commit *t, int64_t slot)
 {
     mem_grow(t->drops, t->drop_count, t->drop_cap);
     t->drops[t->drop_count++] = slot;
 }
 
-/*
- * The end of the node's run is in this batch: its start mark is cleared when the batch is durable.
- */
+/* The end of the node's run is in this batch: clears its start mark when the batch is durable. */
 void dag_commit_unmark(struct dag_commit *t, struct dag_node *n)
 {
     if (!n->mark)
@@ -117,12 +106,13 @@ void dag_commit_unmark(struct dag_commit *t, struct dag_node *n)
     n->mark = 0;
 }
 
-void dag_commit_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t number)
+/* Creates the directory of a node's chunk, record or slots if it is missing. */
+void dag_commit_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t id)
 {
     struct map *known = &t->dag->buckets[kind];
+    uint64_t number = id / KIND_SIZES[kind];
     uint32_t ref = (uint32_t)number + 1, hash = map_hash_u64(number);
     char path[DAG_PATH_LEN];
-
     for (uint32_t at, r = map_first(known, hash, &at); r; r = map_next(known, hash, &at))
         if (r == ref)
             return;
@@ -156,19 +146,20 @@ void dag_set_slot(struct dag *d, struct dag_node *n, int64_t slot)
 
 /* Closing. */
 
-static void write_record(struct dag_commit *t, struct dag_node *n)
+void dag_commit_put_record(struct dag_commit *t, const struct dag_node *n, struct str text)
 {
-    const struct plan_node *p = graph_plan(&t->dag->graph, n);
     char path[DAG_PATH_LEN];
-    CLEANUP(buf_release) struct buf b = {0};
-    struct str text;
-
-    node_put_record(&b, n, dag_visible(t->dag, n), p->taken);
-    text = buf_str(&b);
+    dag_commit_bucket(t, BUCKET_NODES, n->id);
     dag_path(path, BUCKET_NODES, n->id);
-    dag_commit_bucket(t, BUCKET_NODES, dag_bucket(BUCKET_NODES, n->id));
     dag_commit_op(t, n->recorded ? keeper_op_set(path, text, KEEPER_ANY_VERSION)
                                  : keeper_op_create(path, text, 0));
+}
+
+static void write_record(struct dag_commit *t, struct dag_node *n)
+{
+    CLEANUP(buf_release) struct buf text = {0};
+    node_put_record(&text, n, dag_visible(t->dag, n), graph_plan(&t->dag->graph, n)->taken);
+    dag_commit_put_record(t, n, buf_str(&text));
     n->recorded = true;
     n->dirty = false;
 }
@@ -181,7 +172,6 @@ static struct task make_task(struct dag_commit *t, const struct dag_node *n)
     const char *data = arena_printf(
         &t->arena, "{\"node\":%" PRIu64 ",%s\"attempt\":%" PRIu32 ",\"started\":%" PRId64 "}",
         n->id, offered ? "" : agent, n->attempts + offered, n->started_ms);
-
     return (struct task){
         .id = n->slot,
         .group = n->slot ? (struct str){0} : n->group,
@@ -190,64 +180,56 @@ static struct task make_task(struct dag_commit *t, const struct dag_node *n)
     };
 }
 
-/* Adds come before updates in the reply, so they are collected in two rounds. */
+/* Collects the tasks that are new, or those that the store has. */
+static void put_tasks(struct dag_commit *t, struct task *tasks, bool stored)
+{
+    for (size_t i = 0; i < t->node_count; i++) {
+        struct dag_node *n = t->nodes[i];
+        if (!n->task_put || (n->slot != 0) != stored || n->task_busy)
+            continue;
+        tasks[t->put_count] = make_task(t, n);
+        t->puts[t->put_count++] = n;
+        n->task_busy = true;
+        n->task_put = false;
+    }
+}
+
 static void write_tasks(struct dag_commit *t)
 {
-    struct task_update *u = &t->request.update;
-    struct task *tasks = arena_alloc(&t->arena, (t->node_count + 1) * sizeof *tasks);
-    int64_t *deletes =
-        arena_alloc(&t->arena, (t->node_count + t->drop_count + 1) * sizeof *deletes);
-
-    t->puts = arena_alloc(&t->arena, (t->node_count + 1) * sizeof *t->puts);
-    u->adds = tasks;
-    u->deletes = deletes;
-    for (int round = 0; round < 2; round++) {
-        for (size_t i = 0; i < t->node_count; i++) {
-            struct dag_node *n = t->nodes[i];
-
-            if (!n->task_put || (n->slot != 0) != (round == 1) || n->task_busy)
-                continue;
-            tasks[t->put_count] = make_task(t, n);
-            t->puts[t->put_count++] = n;
-            n->task_busy = true;
-            n->task_put = false;
-        }
-        if (round == 0) {
-            u->add_count = t->put_count;
-            u->updates = tasks + t->put_count;
-        }
-    }
-    u->update_count = t->put_count - u->add_count;
+    size_t max = t->node_count + t->drop_count + 1, drops = 0;
+    struct task *tasks = arena_alloc(&t->arena, max * sizeof *tasks);
+    int64_t *deletes = arena_alloc(&t->arena, max * sizeof *deletes);
+    t->puts = arena_alloc(&t->arena, max * sizeof *t->puts);
+    put_tasks(t, tasks, false); /* first: adds come before updates in the reply */
+    size_t adds = t->put_count;
+    put_tasks(t, tasks, true);
     for (size_t i = 0; i < t->node_count; i++)
         if (t->nodes[i]->task_drop && t->nodes[i]->slot) {
-            deletes[u->delete_count++] = t->nodes[i]->slot;
+            deletes[drops++] = t->nodes[i]->slot;
             t->nodes[i]->task_drop = false;
             dag_set_slot(t->dag, t->nodes[i], 0);
         }
     for (size_t i = 0; i < t->drop_count; i++)
-        deletes[u->delete_count++] = t->drops[i];
+        deletes[drops++] = t->drops[i];
+    t->request.update = (struct task_update){
+        .clientid = TASK_MANAGER,
+        .manage = true,
+        .adds = tasks,
+        .add_count = adds,
+        .updates = tasks + adds,
+        .update_count = t->put_count - adds,
+        .deletes = deletes,
+        .delete_count = drops,
+    };
 }
 
 /* The batch is durable, or has failed. */
 
-void dag_show(struct dag *d, struct dag_node *n)
-{
-    uint8_t *shown = &d->graph.shown[n->index];
-    enum node_state state = dag_visible(d, n);
-
-    if (*shown == state)
-        return;
-    *shown = (uint8_t)state;
-    d->o.shown(d->o.arg, n);
-}
-
 static void settle(struct dag_commit *t, const struct task_reply *reply)
 {
     struct dag *d = t->dag;
-
     for (size_t i = 0; i < t->put_count && i < reply->task_count; i++) {
         struct dag_node *n = t->puts[i];
-
         n->task = reply->tasks[i].id;
         n->task_busy = false;
         if (i < t->request.update.add_count)
@@ -262,7 +244,6 @@ static void settle(struct dag_commit *t, const struct task_reply *reply)
     /* Handles what happened while the task was in flight. */
     for (size_t i = 0; i < t->put_count; i++) {
         struct dag_node *n = t->puts[i];
-
         if (!dag_needs_task(d, n))
             dag_drop_task(dag_commit_open(d), n);
         else if (n->task_put)
@@ -272,41 +253,30 @@ static void settle(struct dag_commit *t, const struct task_reply *reply)
     }
 }
 
-void dag_commit_free(struct dag_commit *t)
+static void commit_free(struct dag_commit *t)
 {
-    if (t->prev)
-        t->prev->next = t->next;
-    else if (t->dag && t->dag->inflight == t)
-        t->dag->inflight = t->next;
-    if (t->next)
-        t->next->prev = t->prev;
     free(t->nodes);
     free(t->ops);
     free(t->drops);
     free(t->marks);
-    free(t->claims);
     free(t->waiters);
     arena_release(&t->arena);
     free(t);
 }
 
 /* Calls all that wait for the batch, once. */
-void dag_commit_notify(struct dag_commit *t, int err)
+static void notify(struct dag_commit *t, int err)
 {
-    size_t waiters = t->waiter_count, claims = t->claim_count;
-
-    t->waiter_count = t->claim_count = 0;
-    for (size_t i = 0; i < waiters; i++)
+    size_t count = t->waiter_count;
+    t->waiter_count = 0;
+    for (size_t i = 0; i < count; i++)
         t->waiters[i].fn(t->waiters[i].arg, err);
-    for (size_t i = 0; i < claims; i++)
-        t->claims[i].fn(t->claims[i].arg, err, err ? NULL : t->claims[i].node);
 }
 
 /* The disk is full: the batch waits, later batches wait behind it, and commands go on. */
 static void stall(struct dag *d, struct dag_commit *t)
 {
     struct dag_commit **at = &d->stalled;
-
     while (*at && t->number > (*at)->number)
         at = &(*at)->stalled_next;
     t->stalled_next = *at;
@@ -317,14 +287,13 @@ static void stall(struct dag *d, struct dag_commit *t)
 static void submit(struct dag_commit *t)
 {
     memset(&t->request.own, 0, sizeof t->request.own);
-    service_submit(t->dag->o.tasks, &t->request);
+    service_submit(t->dag->context->tasks, &t->request);
 }
 
 /* Submits the first stalled batch again. The others follow when it is durable. */
 void dag_commit_retry(struct dag *d)
 {
     struct dag_commit *t = d->stalled;
-
     if (!t || d->retrying)
         return;
     d->stalled = t->stalled_next;
@@ -336,29 +305,32 @@ static void on_commit_done(void *arg, const struct task_reply *reply)
 {
     struct dag_commit *t = arg;
     struct dag *d = t->dag;
-
-    if (d) {
-        d->retrying = false;
-        if (reply->err == DROVER_DISK_FULL) {
-            stall(d, t);
-            return;
-        }
-        if (reply->err)
-            d->failing = reply->err;
-        else
-            settle(t, reply);
-        dag_commit_notify(t, reply->err);
-        dag_soon(d);
+    if (!d) {
+        commit_free(t);
+        return;
     }
-    dag_commit_free(t);
-    if (d)
-        dag_commit_retry(d);
+    d->retrying = false;
+    if (reply->err == DROVER_DISK_FULL) {
+        stall(d, t);
+        return;
+    }
+    struct dag_commit **at = &d->inflight;
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    if (reply->err)
+        d->failing = reply->err;
+    else
+        settle(t, reply);
+    notify(t, reply->err);
+    dag_soon(d);
+    commit_free(t);
+    dag_commit_retry(d);
 }
 
 void dag_commit_flush(struct dag *d)
 {
     struct dag_commit *t = d->commit;
-
     if (!t)
         return;
     d->commit = NULL;
@@ -369,15 +341,11 @@ void dag_commit_flush(struct dag *d)
         t->nodes[i]->touched = false;
     }
     t->request.kind = TASK_UPDATE;
-    t->request.update.clientid = TASK_MANAGER;
-    t->request.update.manage = true;
     t->request.extra = t->ops;
     t->request.extra_count = t->op_count;
     t->request.done = on_commit_done;
     t->request.arg = t;
     t->next = d->inflight;
-    if (d->inflight)
-        d->inflight->prev = t;
     d->inflight = t;
     t->number = ++d->commit_number;
     if (d->stalled || d->retrying)
@@ -401,22 +369,39 @@ void dag_start_attempt(struct dag *d, struct dag_node *n, int64_t agent, int64_t
     dag_enter_running(d, n, agent, lease_at);
 }
 
-struct dag_node *dag_claim(struct dag *d, dag_claimed_fn *done, void *arg)
+struct dag_node *dag_claim(struct dag *d, dag_done_fn *done, void *arg)
 {
-    uint32_t group = graph_find_group(&d->graph, STR(NODE_GROUP_DEFAULT));
-    uint32_t ref = plan_best(&d->graph.plan, group);
-    struct dag_node *n = ref ? graph_at(&d->graph, ref) : NULL;
-
-    if (n && n->task_busy) { /* it is being offered: the next best that is not */
-        ref = plan_best_unoffered(&d->graph.plan, group);
-        n = ref ? graph_at(&d->graph, ref) : NULL;
-    }
+    struct dag_node *n = graph_at(&d->graph, plan_best(&d->graph.plan, DAG_GROUP_DEFAULT));
+    if (n && n->task_busy) /* it is being offered: the next best that is not */
+        n = graph_at(&d->graph, plan_best_unoffered(&d->graph.plan, DAG_GROUP_DEFAULT));
     if (!n || n->task_busy)
         return NULL;
     struct dag_commit *t = dag_commit_open(d);
     dag_start_attempt(d, n, AGENT_SERVE, INT64_MAX);
     dag_put_task(t, n);
-    mem_grow(t->claims, t->claim_count, t->claim_cap);
-    t->claims[t->claim_count++] = (struct commit_claim){n, done, arg};
+    dag_commit_then(t, done, arg);
     return n;
+}
+
+/* The replies to submitted batches come later, and then only free them. */
+void dag_commit_drop_all(struct dag *d, int err)
+{
+    for (struct dag_commit *t = d->inflight, *next; t; t = next) {
+        next = t->next;
+        t->dag = NULL;
+        notify(t, DROVER_UNKNOWN);
+    }
+    for (struct dag_commit *t = d->stalled, *next; t; t = next) {
+        next = t->stalled_next;
+        commit_free(t); /* it was not submitted: there is no reply */
+    }
+    d->inflight = d->stalled = NULL;
+    d->retrying = false;
+    struct dag_commit *open = d->commit;
+    d->commit = NULL;
+    if (open) {
+        open->dag = NULL;
+        notify(open, err);
+        commit_free(open);
+    }
 }

@@ -1,7 +1,6 @@
 /* The collection: finding, loading, removing. draft.c checks what a request may add. */
 #include "dag/graph.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,10 +35,8 @@ static uint64_t id_at(const struct graph *g, uint32_t at, uint32_t *ret_at)
 uint32_t graph_seek(const struct graph *g, uint64_t id)
 {
     uint32_t low = 0, high = g->count, at;
-
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-
         if (id_at(g, middle, &at) < id)
             low = at + 1;
         else
@@ -51,14 +48,12 @@ uint32_t graph_seek(const struct graph *g, uint64_t id)
 struct dag_node *graph_find(const struct graph *g, uint64_t id)
 {
     uint32_t at;
-
     return id_at(g, graph_seek(g, id), &at) == id ? g->order[at] : NULL;
 }
 
 bool graph_parse_id(struct str text, uint64_t *ret_id)
 {
     uint64_t id = 0;
-
     if (!text.len || text.len > 18 || text.p[0] == '0')
         return false;
     for (size_t i = 0; i < text.len; i++) {
@@ -73,24 +68,14 @@ bool graph_parse_id(struct str text, uint64_t *ret_id)
 struct dag_node *graph_find_text(const struct graph *g, struct str text)
 {
     uint64_t id;
-
     return graph_parse_id(text, &id) ? graph_find(g, id) : NULL;
-}
-
-uint32_t graph_find_group(const struct graph *g, struct str name)
-{
-    for (uint32_t i = 0; i < g->group_count; i++)
-        if (str_eq(str_of(g->groups[i]), name))
-            return i;
-    return UINT32_MAX;
 }
 
 uint32_t graph_group(struct graph *g, struct str name)
 {
-    uint32_t found = graph_find_group(g, name);
-
-    if (found != UINT32_MAX)
-        return found;
+    for (uint32_t i = 0; i < g->group_count; i++)
+        if (str_eq(str_of(g->groups[i]), name))
+            return i;
     if (g->group_count == GRAPH_GROUPS_MAX)
         return UINT32_MAX;
     g->groups = mem_realloc(g->groups, (g->group_count + 1) * sizeof *g->groups);
@@ -102,43 +87,66 @@ uint32_t graph_group(struct graph *g, struct str name)
 
 struct graph_loading {
     struct graph *g;
-    struct dag_node **nodes;
+    uint32_t from; /* the new nodes are in `order` from this index on */
     struct plan_spec *specs;
     uint32_t count, cap;
-    struct arena arena; /* parent ids, until they are in the plan */
+    struct arena arena; /* parents, until they are in the plan */
     graph_recall_fn *recall;
     void *arg;
 };
 
+int graph_read_words(const struct json *v, struct plan_node *ret_node, struct str *ret_group,
+                     struct str *ret_name, struct err_info *e)
+{
+    struct str type = {0}, when = STR("success"), branch = {0}, group = STR(NODE_GROUP_DEFAULT);
+    struct err_info why;
+    int64_t priority = 0;
+    if (json_get_text(v, "type", &type, &why) < 0 || json_get_text(v, "when", &when, &why) < 0 ||
+        json_get_text(v, "branch", &branch, &why) < 0 ||
+        json_get_text(v, "group", &group, &why) < 0 ||
+        json_get_text(v, "name", ret_name, &why) < 0 ||
+        json_get_int(v, "priority", &priority, &why) < 0)
+        return err_set(e, DROVER_BAD_ARGUMENT, "metadata: %s", why.text);
+    if (!type.p)
+        return err_set(e, DROVER_BAD_ARGUMENT, "metadata.type is missing");
+    if (node_type_of(type) < 0)
+        return err_set(e, DROVER_BAD_ARGUMENT, "there is no type '%.*s'", NODE_CUT(type));
+    if (node_when_of(when) < 0)
+        return err_set(e, DROVER_BAD_ARGUMENT,
+                       "metadata.when is success, failure or always, not '%.*s'", NODE_CUT(when));
+    if (branch.p && node_branch_of(branch) < 0)
+        return err_set(e, DROVER_BAD_ARGUMENT, "metadata.branch is then or else, not '%.*s'",
+                       NODE_CUT(branch));
+    if (priority < INT32_MIN || priority > INT32_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "metadata.priority is out of range");
+    *ret_group = group;
+    *ret_node = (struct plan_node){
+        .type = (uint8_t)node_type_of(type),
+        .when = (uint8_t)node_when_of(when),
+        .branch = branch.p ? (uint8_t)node_branch_of(branch) : BRANCH_NONE,
+        .priority = (int32_t)priority,
+    };
+    return 0;
+}
+
 static bool read_spec(struct graph_loading *l, const struct json *v, struct dag_node *n,
                       struct plan_spec *s, const struct json **ret_parents)
 {
-    struct str type = {0}, when = STR("success"), branch = {0}, group = STR(NODE_GROUP_DEFAULT);
     const struct json *data = NULL;
-    int64_t id = 0, priority = 0;
-
-    if (json_get_int(v, "id", &id, NULL) != 1 || json_get_text(v, "type", &type, NULL) != 1 ||
-        json_get_text(v, "when", &when, NULL) < 0 ||
-        json_get_text(v, "branch", &branch, NULL) < 0 ||
-        json_get_text(v, "group", &group, NULL) < 0 ||
-        json_get_text(v, "name", &n->name, NULL) < 0 ||
-        json_get_int(v, "priority", &priority, NULL) < 0 ||
-        json_get_int(v, "added", &n->added_ms, NULL) < 0 ||
+    struct str group;
+    int64_t id = 0;
+    *s = (struct plan_spec){0};
+    if (graph_read_words(v, &s->node, &group, &n->name, NULL) ||
+        json_get_int(v, "id", &id, NULL) != 1 || json_get_int(v, "added", &n->added_ms, NULL) < 0 ||
         json_get_object(v, "data", &data, NULL) < 0 ||
-        json_get_list(v, "parents", ret_parents, NULL) < 0 || node_type_of(type) < 0 ||
-        node_when_of(when) < 0 || id <= 0)
+        json_get_list(v, "parents", ret_parents, NULL) < 0 || id <= 0)
         return false;
-    n->id = (uint64_t)id;
+    n->id = s->node.id = (uint64_t)id;
     n->data = data ? data->raw : (struct str){0};
-    *s = (struct plan_spec){
-        .id = n->id,
-        .type = (uint8_t)node_type_of(type),
-        .when = (uint8_t)node_when_of(when),
-        .branch = branch.len ? (uint8_t)node_branch_of(branch) : BRANCH_NONE,
-        .priority = (int32_t)priority,
-        .group = graph_group(l->g, group),
-    };
-    n->group = str_of(l->g->groups[s->group]);
+    s->node.group = graph_group(l->g, group);
+    if (s->node.group == UINT32_MAX)
+        return false;
+    n->group = str_of(l->g->groups[s->node.group]);
     return true;
 }
 
@@ -148,42 +156,64 @@ static bool is_in(const struct chunk_text *c, struct str s)
     return s.p >= c->text.p && s.p < c->text.p + c->text.len;
 }
 
+/* Keeps the ids of the parents in place of their refs, which find_parents() sets. */
+static const uint32_t *copy_ids(struct graph_loading *l, const struct json *parents)
+{
+    uint64_t *ids = arena_alloc(&l->arena, (parents->count + 1) * sizeof *ids), *at = ids;
+    json_each(m, parents)
+        *at++ = (uint64_t)m->number;
+    return (const uint32_t *)ids;
+}
+
+/* A parent that was deleted had ended, and its children had been decided: it is left out. */
+static void find_parents(struct graph_loading *l, struct plan_spec *s)
+{
+    const uint64_t *ids = (const uint64_t *)(const void *)s->parents;
+    uint32_t *refs = arena_alloc(&l->arena, (s->parent_count + 1) * sizeof *refs), count = 0;
+    for (uint32_t i = 0; i < s->parent_count; i++) {
+        const struct dag_node *n = graph_find(l->g, ids[i]);
+        if (n)
+            refs[count++] = n->index < l->from ? n->ref : plan_in_batch(n->index - l->from);
+    }
+    s->parents = refs;
+    s->parent_count = count;
+}
+
+static void append(struct graph *g, struct dag_node *n)
+{
+    if (g->count == g->cap) {
+        g->cap = g->cap ? g->cap * 2 : 64;
+        g->order = mem_realloc(g->order, g->cap * sizeof *g->order);
+        g->shown = mem_realloc(g->shown, g->cap);
+    }
+    n->index = g->count;
+    g->order[g->count++] = n;
+}
+
 static bool load_node(struct graph_loading *l, struct chunk_text *c, const struct json *v)
 {
     const struct json *parents = NULL;
     struct dag_node *n = mem_zalloc(sizeof *n);
     int state = NODE_INCIPIENT, taken = BRANCH_NONE;
-
-    if (l->count == l->cap) {
-        l->cap = l->cap ? l->cap * 2 : 64;
-        l->nodes = mem_realloc(l->nodes, l->cap * sizeof *l->nodes);
-        l->specs = mem_realloc(l->specs, l->cap * sizeof *l->specs);
-    }
+    mem_grow(l->specs, l->count, l->cap);
     struct plan_spec *s = &l->specs[l->count];
-    if (!read_spec(l, v, n, s, &parents)) {
+    bool good = read_spec(l, v, n, s, &parents);
+    if (!good || (l->recall && !l->recall(l->arg, n, &state, &taken))) {
         node_free(n);
-        return false;
+        return good;
     }
-    if (l->recall && !l->recall(l->arg, n, &state, &taken)) {
-        node_free(n);
-        return true;
-    }
-    s->state = (uint8_t)state;
-    s->taken = (uint8_t)taken;
+    s->node.state = (uint8_t)state;
+    s->node.taken = (uint8_t)taken;
     n->chunk = c;
     c->nodes++;
     if (n->name.len && !is_in(c, n->name))
         n->name = (struct str){mem_dup(n->name.p, n->name.len), n->name.len};
-    /* Each id takes two words; find_parents() replaces the ids by refs. */
-    uint32_t *ids = arena_alloc(&l->arena, ((parents ? parents->count : 0) + 1) * sizeof(uint64_t));
-    s->parents = ids;
-    if (parents)
-        json_each(m, parents) {
-            uint64_t id = (uint64_t)m->number;
-
-            memcpy(ids + (size_t)s->parent_count++ * 2, &id, sizeof id);
-        }
-    l->nodes[l->count++] = n;
+    if (parents) {
+        s->parents = copy_ids(l, parents);
+        s->parent_count = parents->count;
+    }
+    append(l->g, n);
+    l->count++;
     return true;
 }
 
@@ -192,89 +222,42 @@ static bool load_chunk(struct graph_loading *l, struct chunk_text *c)
     CLEANUP(arena_release) struct arena a = {0};
     const struct json *list = json_parse(&a, buf_str(&c->text), NULL);
     bool good = list && list->kind == JSON_LIST;
-
     for (const struct json *v = good ? list->first : NULL; v && good; v = v->next, c->count++)
         good = load_node(l, c, v);
     return good;
 }
 
-static uint32_t in_batch(const struct graph_loading *l, uint64_t id)
+/* Puts the nodes into the plan. False: they form a cycle. */
+static bool plan_nodes(struct graph_loading *l, struct plan_changes *changes)
 {
-    uint32_t low = 0, high = l->count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (l->nodes[middle]->id < id)
-            low = middle + 1;
-        else
-            high = middle;
+    struct graph *g = l->g;
+    CLEANUP(mem_free) uint32_t *refs = mem_alloc((l->count + 1) * sizeof *refs);
+    for (uint32_t i = 0; i < l->count; i++)
+        find_parents(l, &l->specs[i]);
+    if (!plan_add(&g->plan, l->specs, l->count, refs, changes))
+        return false;
+    g->by_ref = mem_realloc(g->by_ref, g->plan.node_cap * sizeof *g->by_ref);
+    for (uint32_t i = 0; i < l->count; i++) {
+        struct dag_node *n = g->order[l->from + i];
+        n->ref = refs[i];
+        g->by_ref[n->ref] = n;
+        g->shown[n->index] = g->plan.nodes[n->ref].state;
+        if (n->id > g->last_id)
+            g->last_id = n->id;
     }
-    return low < l->count && l->nodes[low]->id == id ? low : UINT32_MAX;
-}
-
-/* A parent that was deleted had ended, and its children had been decided: it is left out. */
-static void find_parents(struct graph_loading *l, struct plan_spec *s)
-{
-    uint32_t *refs = (uint32_t *)s->parents, count = 0;
-
-    for (uint32_t i = 0; i < s->parent_count; i++) {
-        uint64_t id;
-        struct dag_node *n;
-
-        memcpy(&id, refs + (size_t)i * 2, sizeof id);
-        uint32_t at = in_batch(l, id);
-        if (at != UINT32_MAX)
-            refs[count++] = plan_in_batch(at);
-        else if ((n = graph_find(l->g, id)))
-            refs[count++] = n->ref;
-    }
-    s->parent_count = count;
-}
-
-static void enter(struct graph *g, struct dag_node *n, uint32_t ref)
-{
-    if (g->count == g->cap) {
-        g->cap = g->cap ? g->cap * 2 : 64;
-        g->order = mem_realloc(g->order, g->cap * sizeof *g->order);
-        g->shown = mem_realloc(g->shown, g->cap);
-    }
-    if (g->plan.node_cap > g->by_ref_cap) {
-        g->by_ref = mem_realloc(g->by_ref, g->plan.node_cap * sizeof *g->by_ref);
-        g->by_ref_cap = g->plan.node_cap;
-    }
-    n->ref = ref;
-    n->index = g->count;
-    g->by_ref[ref] = n;
-    g->order[g->count] = n;
-    g->shown[g->count++] = g->plan.nodes[ref].state;
-    if (n->id > g->last_id)
-        g->last_id = n->id;
+    return true;
 }
 
 int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, graph_recall_fn *recall,
                void *arg, struct plan_changes *changes)
 {
-    struct graph_loading l = {.g = g, .recall = recall, .arg = arg};
-    uint32_t *refs = NULL;
+    struct graph_loading l = {.g = g, .from = g->count, .recall = recall, .arg = arg};
     bool good = true;
-
     for (uint32_t i = 0; i < count && good; i++)
         good = load_chunk(&l, chunks[i]);
-    for (uint32_t i = 0; i < l.count && good; i++)
-        find_parents(&l, &l.specs[i]);
-    if (good && l.count) {
-        refs = mem_alloc(l.count * sizeof *refs);
-        good = plan_add(&g->plan, l.specs, l.count, refs, changes);
-    }
-    for (uint32_t i = 0; i < l.count; i++) {
-        if (good)
-            enter(g, l.nodes[i], refs[i]);
-        else
-            node_free(l.nodes[i]);
-    }
-    free(refs);
-    free(l.nodes);
+    good = good && plan_nodes(&l, changes);
+    while (!good && g->count > l.from)
+        node_free(g->order[--g->count]);
     free(l.specs);
     arena_release(&l.arena);
     return good ? 0 : DROVER_DAMAGED;
@@ -282,10 +265,11 @@ int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, grap
 
 /* Removing. */
 
-static void close_holes(struct graph *g)
+void graph_compact(struct graph *g)
 {
     uint32_t to = 0;
-
+    if (g->holes <= 1000 || g->holes <= g->count / 2)
+        return;
     for (uint32_t i = 0; i < g->count; i++) {
         if (!g->order[i])
             continue;
@@ -301,7 +285,6 @@ static void close_holes(struct graph *g)
 void graph_remove(struct graph *g, struct dag_node *n)
 {
     struct chunk_text *c = n->chunk;
-
     if (g->plan.nodes[n->ref].state != NODE_RUNNING) /* graph_release() may find running nodes */
         plan_remove(&g->plan, n->ref);
     g->by_ref[n->ref] = NULL;
@@ -316,10 +299,4 @@ void graph_remove(struct graph *g, struct dag_node *n)
         free(c);
     }
     node_free(n);
-}
-
-void graph_compact(struct graph *g)
-{
-    if (g->holes > 1000 && g->holes > g->count / 2)
-        close_holes(g);
 }

@@ -28,9 +28,8 @@ enum { SHOWN_NONE = 0xff };
 struct graph {
     struct dag_plan plan;
     struct dag_node **by_ref; /* by ref of the plan */
-    uint32_t by_ref_cap;
-    struct dag_node **order; /* NULL: deleted */
-    uint8_t *shown;          /* enum node_state or SHOWN_NONE */
+    struct dag_node **order;  /* NULL: deleted */
+    uint8_t *shown;           /* enum node_state or SHOWN_NONE */
     uint32_t count, cap, holes;
     uint64_t last_id;
     uint64_t deletions; /* since the start: a deletion invalidates listings */
@@ -38,34 +37,36 @@ struct graph {
     uint32_t group_count;
 };
 
-/* A checked request to add nodes. The caller owns the chunks. */
+/* A checked request to add nodes. The caller releases it, but graph_load() takes the chunks. */
 struct draft {
     uint64_t first_id;
     uint32_t count;
     struct chunk_text **chunks;
     uint32_t chunk_count;
-    struct dag_node **parents; /* existing nodes that are parents; in the arena */
+    struct dag_node **parents; /* existing nodes that are parents */
     uint32_t parent_count;
 };
 
 void graph_release(struct graph *g);
 
-/*
- * 0, or BAD_ARGUMENT or TOO_BIG with the reason and the node in ret_error; then nothing was made.
- */
+/* 0, or BAD_ARGUMENT or TOO_BIG with the reason and the node in ret_error. */
 int graph_draft(struct graph *g, const struct json *list, int64_t now_ms, struct arena *a,
                 struct draft *ret_draft, struct err_info *ret_error);
 void draft_release(struct draft *d);
 
 /*
- * Adds the nodes of the chunks and takes the chunks. recall, which may be NULL, returns the stored
- * state and branch of a node whose spec was read, or false when the node was deleted. Returns 0 or
- * DAMAGED.
+ * Adds the nodes of the chunks and, if that succeeds, takes the chunks. recall, which may be NULL,
+ * returns the stored state and branch of a node whose spec was read, or false when the node was
+ * deleted. Returns 0 or DAMAGED.
  */
 typedef bool graph_recall_fn(void *arg, struct dag_node *n, int *ret_state, int *ret_taken);
 
 int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, graph_recall_fn *recall,
                void *arg, struct plan_changes *changes);
+
+/* Type, when, branch, priority, group and name, as a request or a chunk has them. */
+int graph_read_words(const struct json *v, struct plan_node *ret_node, struct str *ret_group,
+                     struct str *ret_name, struct err_info *e);
 
 struct dag_node *graph_find(const struct graph *g, uint64_t id);
 
@@ -78,7 +79,6 @@ bool graph_parse_id(struct str text, uint64_t *ret_id);
 
 /* The number of an agent group, which is created if missing. UINT32_MAX: too many groups. */
 uint32_t graph_group(struct graph *g, struct str name);
-uint32_t graph_find_group(const struct graph *g, struct str name); /* UINT32_MAX: none */
 
 /* Removes a removable node and frees it. */
 void graph_remove(struct graph *g, struct dag_node *n);
@@ -91,9 +91,10 @@ static inline struct plan_node *graph_plan(const struct graph *g, const struct d
     return &g->plan.nodes[n->ref];
 }
 
+/* NULL for ref 0. */
 static inline struct dag_node *graph_at(const struct graph *g, uint32_t ref)
 {
-    return g->by_ref[ref];
+    return ref ? g->by_ref[ref] : NULL;
 }
 
 static inline enum node_state graph_state(const struct graph *g, const struct dag_node *n)

@@ -1,5 +1,5 @@
 /*
- * /v1/nodes/<id>/data/<key>: values.
+ * /v1/nodes/<id>/data: the keys of a node's data, in pages; /v1/nodes/<id>/data/<key>: values.
  *
  * Text is read in pages. `start` is an offset in bytes and `pid` names the value: when it was
  * replaced meanwhile, the answer is 410. The output of a running command is paged too: there is a
@@ -10,17 +10,73 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "dag/http_impl.h"
 
 enum { FETCH_SLOTS = 40 };
+
+/* Keys. */
+
+static size_t collect_keys(const struct dag_node *n, struct arena *a, struct str **ret_keys)
+{
+    const struct json *data = node_spec_data(n, a);
+    size_t count = 0, max = RUN_STREAMS + (data ? data->count : 0) + 1;
+    for (const struct node_datum *v = n->values; v; v = v->next)
+        max++;
+    struct str *keys = *ret_keys = arena_alloc(a, max * sizeof *keys);
+    for (const struct json *m = data ? data->first : NULL; m; m = m->next)
+        keys[count++] = m->key;
+    for (const struct node_datum *v = n->values; v; v = v->next)
+        if (!json_get(data, v->key) && !(n->run && node_key_is_output(str_of(v->key))))
+            keys[count++] = str_of(v->key);
+    for (int i = 0; i < RUN_STREAMS && n->run; i++)
+        keys[count++] = str_of(DAG_OUTPUTS[i]);
+    return count;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct str *x = a, *y = b;
+    int order = memcmp(x->p, y->p, x->len < y->len ? x->len : y->len);
+    return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+void http_get_keys(struct http_request *r)
+{
+    const struct dag_in *in = r->in;
+    struct dag_node *n = http_node(r);
+    uint64_t at = 0;
+    struct buf b = {0};
+    struct str *keys;
+    char pid[64];
+
+    if (!n)
+        return;
+    size_t count = collect_keys(n, &r->arena, &keys);
+    qsort(keys, count, sizeof *keys, by_key);
+    snprintf(pid, sizeof pid, "%" PRIu64 "-%zu", n->id, count);
+    if (!http_read_start(r, pid, pid, &at))
+        return;
+    size_t left = at < count ? count - at : 0;
+    size_t end = left > (size_t)in->limit ? at + (size_t)in->limit : count;
+    json_open(&b, '{');
+    json_member_open(&b, "keys", '[');
+    for (; at < end; at++)
+        json_put_text(&b, keys[at]);
+    json_close(&b, ']');
+    if (end < count)
+        http_put_pagination(&b, end, pid);
+    json_close(&b, '}');
+    http_reply_buf(r, &b);
+}
 
 /* A page of text. */
 
 struct text_page {
     struct str key;
-    uint64_t start, pid;
+    uint64_t start;
     int64_t limit;
+    char pid[24];
+    bool grows; /* the run may print more */
 };
 
 /*
@@ -30,36 +86,35 @@ struct text_page {
 static bool read_page(struct http_request *r, struct text_page *p, uint64_t pid, uint64_t live_pid)
 {
     const struct dag_in *in = r->in;
-    char text[24], live[24];
-
-    snprintf(text, sizeof text, "%" PRIu64, pid);
+    char live[24];
+    snprintf(p->pid, sizeof p->pid, "%" PRIu64, pid);
     snprintf(live, sizeof live, "%" PRIu64, live_pid ? live_pid : pid);
-    if (!http_read_start(r, text, live, &p->start))
+    if (!http_read_start(r, p->pid, live, &p->start))
         return false;
     p->limit = in->limit;
-    p->pid = in->start.p && str_eq(in->pid, str_of(live)) && live_pid ? live_pid : pid;
+    if (in->start.p && str_eq(in->pid, str_of(live)))
+        memcpy(p->pid, live, sizeof live);
     return true;
 }
 
-static void put_page(struct buf *b, const struct text_page *p, struct str text, bool more)
+static void reply_page(struct http_request *r, const struct text_page *p, struct str text,
+                       bool more)
 {
-    char pid[24];
-
-    json_open(b, '{');
-    json_member_text(b, "key", p->key);
-    json_key(b, "data");
-    json_put_text(b, text);
-    snprintf(pid, sizeof pid, "%" PRIu64, p->pid);
-    if (more)
-        http_put_pagination(b, p->start + text.len, pid);
-    json_close(b, '}');
+    struct buf b = {0};
+    json_open(&b, '{');
+    json_member_text(&b, "key", p->key);
+    json_key(&b, "data");
+    json_put_text(&b, text);
+    if (more || p->grows)
+        http_put_pagination(&b, p->start + text.len, p->pid);
+    json_close(&b, '}');
+    http_reply_buf(r, &b);
 }
 
 /* The part of the text on the page: complete characters, unless it is the end or has none. */
 static struct str cut_page(struct str text, uint64_t start, int64_t limit, bool is_end)
 {
     size_t from = start < text.len ? (size_t)start : text.len, len = text.len - from;
-
     if (len > (size_t)limit) {
         len = (size_t)limit;
         is_end = false;
@@ -68,18 +123,15 @@ static struct str cut_page(struct str text, uint64_t start, int64_t limit, bool 
     return (struct str){text.p + from, !is_end && whole ? whole : len};
 }
 
-static void reply_text(struct http_request *r, const struct text_page *p, struct str text,
-                       bool grows)
+static void reply_text(struct http_request *r, const struct text_page *p, struct str text)
 {
     struct str piece = cut_page(text, p->start, p->limit, true);
-    struct buf b = {0};
-
-    put_page(&b, p, piece, grows || p->start + piece.len < text.len);
-    http_reply_buf(r, &b);
+    reply_page(r, p, piece, p->start + piece.len < text.len);
 }
 
 /* A worker thread reads text in slots from the keeper. */
 
+/* In the arena of its call, whose `out` gets the text. */
 struct slot_fetch {
     struct dag_call *call;
     uv_work_t work;
@@ -88,65 +140,58 @@ struct slot_fetch {
     struct datum_slot slots[FETCH_SLOTS];
     uint32_t slot_count;
     struct str tail; /* empty: not on the page */
-    bool grows;
-    struct buf text;
-    int err;
 };
+
+static int read_slots(struct slot_fetch *f, struct keeper *k)
+{
+    CLEANUP(buf_release) struct buf piece = {0};
+    char path[DAG_PATH_LEN];
+    for (uint32_t i = 0; i < f->slot_count; i++) {
+        dag_slot_path(path, f->id, f->slots[i].number);
+        TRY(keeper_get(k, path, &piece, NULL));
+        buf_put(&f->call->out, piece.p, piece.len);
+    }
+    buf_put_str(&f->call->out, f->tail);
+    return 0;
+}
 
 static void work_fetch(uv_work_t *work)
 {
     struct slot_fetch *f = work->data;
-    struct keeper *k = context_keeper(f->call->h->context);
-    CLEANUP(buf_release) struct buf piece = {0};
-    char path[DAG_PATH_LEN];
-
-    f->err = k ? 0 : DROVER_CLOSED;
-    for (uint32_t i = 0; i < f->slot_count && !f->err; i++) {
-        dag_slot_path(path, sizeof path, f->id, f->slots[i].number);
-        f->err = keeper_get(k, path, &piece, NULL);
-        if (!f->err)
-            buf_put(&f->text, piece.p, piece.len);
-    }
-    if (!f->err)
-        buf_put_str(&f->text, f->tail);
+    struct context *context = f->call->dag->context;
+    struct keeper *k = context_keeper(context);
+    f->call->err = k ? read_slots(f, k) : DROVER_CLOSED;
     if (k)
-        context_return(f->call->h->context, k);
+        context_return(context, k);
 }
 
 static void after_fetch(uv_work_t *work, int status)
 {
     struct slot_fetch *f = work->data;
     struct dag_call *c = f->call;
-
     (void)status;
-    if (c->r && f->err) {
-        http_reply_err(c->r, f->err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : f->err,
-                       f->err == DROVER_NO_NODE ? "the value was replaced: start again" : NULL);
+    if (c->r && c->err == DROVER_NO_NODE) {
+        http_reply_err(c->r, DROVER_SESSION_EXPIRED, "the value was replaced: start again");
+    } else if (c->r && c->err) {
+        http_reply_err(c->r, c->err, NULL);
     } else if (c->r) {
-        struct buf b = {0};
-        struct str piece = cut_page(buf_str(&f->text), f->page.start - f->base, f->page.limit,
-                                    f->base + f->text.len >= f->total);
-        put_page(&b, &f->page, piece, f->grows || f->page.start + piece.len < f->total);
-        http_reply_buf(c->r, &b);
+        struct str piece = cut_page(buf_str(&c->out), f->page.start - f->base, f->page.limit,
+                                    f->base + c->out.len >= f->total);
+        reply_page(c->r, &f->page, piece, f->page.start + piece.len < f->total);
     }
-    buf_release(&f->text);
-    free(f);
     dag_call_free(c);
 }
 
 static void fetch_text(struct http_request *r, const struct dag_node *n, const struct node_datum *v,
-                       const struct text_page *p, bool grows)
+                       const struct text_page *p)
 {
-    struct slot_fetch *f = mem_zalloc(sizeof *f);
+    struct dag_call *c = dag_call_new(r);
+    struct slot_fetch *f = arena_alloc(&c->arena, sizeof *f);
     uint64_t at = 0, end = p->start + (uint64_t)p->limit;
 
-    f->call = dag_call_new(r);
-    f->page = *p;
-    f->page.key = (struct str){arena_text(&f->call->arena, p->key), p->key.len};
-    f->id = n->id;
-    f->total = v->len;
-    f->grows = grows;
-    f->base = UINT64_MAX;
+    *f = (struct slot_fetch){
+        .call = c, .work.data = f, .page = *p, .id = n->id, .total = v->len, .base = UINT64_MAX};
+    f->page.key.p = arena_text(&c->arena, p->key);
     for (uint32_t i = 0; i < v->slot_count && f->slot_count < FETCH_SLOTS;
          at += v->slots[i++].len) {
         if (at + v->slots[i].len <= p->start || at >= end)
@@ -156,13 +201,12 @@ static void fetch_text(struct http_request *r, const struct dag_node *n, const s
         f->slots[f->slot_count++] = v->slots[i];
     }
     if (at == v->len - v->bytes.len && at < end) {
-        f->tail = (struct str){arena_text(&f->call->arena, buf_str(&v->bytes)), v->bytes.len};
+        f->tail = (struct str){arena_text(&c->arena, buf_str(&v->bytes)), v->bytes.len};
         f->base = f->slot_count ? f->base : at;
     }
     if (f->base > p->start)
         f->base = p->start;
-    f->work.data = f;
-    uv_queue_work(f->call->h->context->loop, &f->work, work_fetch, after_fetch);
+    uv_queue_work(c->dag->context->loop, &f->work, work_fetch, after_fetch);
 }
 
 /* Reading. */
@@ -170,7 +214,6 @@ static void fetch_text(struct http_request *r, const struct dag_node *n, const s
 static void reply_json(struct http_request *r, struct str key, struct str json)
 {
     struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, "key", key);
     json_member_raw(&b, "data", json);
@@ -178,36 +221,10 @@ static void reply_json(struct http_request *r, struct str key, struct str json)
     http_reply_buf(r, &b);
 }
 
-static void get_live(struct http_request *r, struct dag_node *n, struct text_page *p,
-                     const struct run_output *o, const struct http_watch *w)
+static const struct json *spec_value(struct http_request *r, const struct dag_node *n)
 {
     const struct dag_in *in = r->in;
-
-    if (!read_page(r, p, node_live_pid(n), 0))
-        return;
-    size_t len = output_whole(o->text.p, o->text.len);
-    if (p->start >= len && in->wait && http_park(r, w, in->wait))
-        return;
-    reply_text(r, p, (struct str){o->text.p, len}, true);
-}
-
-static const struct json *spec_value(struct http_request *r, const struct dag_node *n,
-                                     struct str key)
-{
-    return json_get(node_spec_data(n, &r->arena), arena_text(&r->arena, key));
-}
-
-static void get_spec_value(struct http_request *r, struct dag_node *n, struct text_page *p)
-{
-    const struct json *m = spec_value(r, n, p->key);
-
-    if (!m)
-        http_reply_errorf(r, 404, "the node has no data key '%.*s'",
-                          (int)(p->key.len < 80 ? p->key.len : 80), p->key.p);
-    else if (m->kind != JSON_TEXT)
-        reply_json(r, p->key, m->raw);
-    else if (read_page(r, p, 0, 0))
-        reply_text(r, p, m->text, false);
+    return json_get(node_spec_data(n, &r->arena), arena_text(&r->arena, in->key));
 }
 
 static bool will_print(struct dag *d, const struct dag_node *n)
@@ -216,42 +233,44 @@ static bool will_print(struct dag *d, const struct dag_node *n)
            !node_state_is_terminal(graph_state(&d->graph, n));
 }
 
+/* The value is the output of a run here or one to come, a stored value, or that of the spec. */
 void http_get_value(struct http_request *r)
 {
     static const struct run_output nothing;
     const struct dag_in *in = r->in;
-    struct dag *d = http_dag(r);
-    struct dag_node *n = d ? http_node(r, d) : NULL;
-    struct text_page p = {.key = in->key};
-    const struct run_output *live;
-    struct node_datum *v;
-    struct http_watch w;
-    uint64_t key;
-    bool grows;
+    struct dag *d = r->arg;
+    struct dag_node *n = http_node(r);
 
     if (!n)
         return;
-    key = dag_key("output", (int64_t)n->id);
-    w = http_watch(r, &d->topic, &key, 1);
-    grows = n->agent && node_key_is_output(p.key);
-    live = node_live(n, p.key);
-    v = node_value(n, p.key);
-    if (!live && !v && node_key_is_output(p.key) && will_print(d, n))
+    bool is_output = node_key_is_output(in->key);
+    const struct run_output *live = node_live(n, in->key);
+    const struct node_datum *v = live ? NULL : node_value(n, in->key);
+    if (!live && !v && is_output && will_print(d, n))
         live = &nothing;
+    const struct json *m = live || v ? NULL : spec_value(r, n);
+    if (!live && !v && !m) {
+        http_reply_errorf(r, 404, "the node has no data key '%.*s'", NODE_CUT(in->key));
+        return;
+    }
+    if ((v && !v->is_text) || (m && m->kind != JSON_TEXT)) {
+        reply_json(r, in->key, v ? buf_str(&v->bytes) : m->raw);
+        return;
+    }
+    uint64_t key = dag_key("output", (int64_t)n->id);
+    struct http_watch w = http_watch(r, &d->topic, &key, 1);
+    struct str text = m ? m->text : buf_str(v ? &v->bytes : &live->text);
     if (live)
-        get_live(r, n, &p, live, &w);
-    else if (!v)
-        get_spec_value(r, n, &p);
-    else if (!v->is_text)
-        reply_json(r, p.key, buf_str(&v->bytes));
-    else if (!read_page(r, &p, v->pid, v->live_pid))
+        text.len = output_whole(text.p, text.len);
+    struct text_page p = {.key = in->key, .grows = live || (v && n->agent && is_output)};
+    if (!read_page(r, &p, live ? node_live_pid(n) : v ? v->pid : 0, v ? v->live_pid : 0))
         return;
-    else if (grows && p.start >= v->len && in->wait && http_park(r, &w, in->wait))
+    if (p.grows && p.start >= (v ? v->len : text.len) && in->wait && http_park(r, &w, in->wait))
         return;
-    else if (v->slot_count)
-        fetch_text(r, n, v, &p, grows);
+    if (v && v->slot_count)
+        fetch_text(r, n, v, &p);
     else
-        reply_text(r, &p, buf_str(&v->bytes), grows);
+        reply_text(r, &p, text);
 }
 
 /* Writing. False after an answer. */
@@ -260,42 +279,22 @@ static bool may_put(struct http_request *r, struct dag *d, struct dag_node *n)
 {
     const struct dag_in *in = r->in;
     struct err_info why;
-
-    for (size_t i = 0; i < in->key.len; i++)
-        if ((unsigned char)in->key.p[i] < 0x20) {
-            http_reply_field(r, "key", "a data key has no control characters");
-            return false;
-        }
-    if (node_key_is_result(in->key)) {
-        if (dag_is_run_by(n, in->clientid, in->attempt))
-            return true;
+    size_t clean = 0;
+    while (clean < in->key.len && (unsigned char)in->key.p[clean] >= 0x20)
+        clean++;
+    if (clean < in->key.len)
+        http_reply_field(r, "key", "a data key has no control characters");
+    else if (node_key_is_result(in->key) && !dag_is_run_by(n, in->clientid, in->attempt))
         http_reply_errorf(r, 409, "'%.*s' is set by the run: only its agent may change it",
                           STR_ARGS(in->key));
-        return false;
-    }
-    if (!node_key_is_input(in->key))
-        return true;
-    if (dag_visible(d, n) != NODE_INCIPIENT) {
+    else if (node_key_is_input(in->key) && dag_visible(d, n) != NODE_INCIPIENT)
         http_reply_errorf(r, 409, "node %" PRIu64 " is %s: its command cannot be changed", n->id,
                           node_state_name(dag_visible(d, n)));
-        return false;
-    }
-    if (!node_check_value(graph_plan(&d->graph, n)->type, in->key, in->value, &why))
+    else if (node_check_value(graph_plan(&d->graph, n)->type, in->key, in->value, &why))
+        http_reply_field(r, "value", "%s", why.text);
+    else
         return true;
-    http_reply_field(r, "value", "%s", why.text);
     return false;
-}
-
-static void replace(struct dag *d, struct dag_node *n, const struct dag_in *in)
-{
-    struct node_datum *v = node_value(n, in->key);
-
-    if (v)
-        dag_drop_slots(d, n, v);
-    v = node_set_value(n, in->key);
-    v->is_text = in->value->kind == JSON_TEXT;
-    buf_put_str(&v->bytes, v->is_text ? in->value->text : in->value->raw);
-    v->len = v->is_text ? v->bytes.len : 0;
 }
 
 /* Adds or replaces a piece: `start` is not empty. */
@@ -314,48 +313,41 @@ static bool put_piece(struct http_request *r, struct dag *d, struct dag_node *n)
     snprintf(pid, sizeof pid, "%" PRIu64, v ? v->pid : 0);
     if (!http_read_start(r, pid, pid, &start))
         return false;
-    if (!v || !v->is_text) {
+    if (!v || !v->is_text)
         http_reply_error(r, 410, "the value was replaced: start again");
-        return false;
-    }
-    if (v->len + text.len > NODE_VALUE_LEN_MAX) {
+    else if (v->len + text.len > NODE_VALUE_LEN_MAX)
         http_reply_errorf(r, 413, "a value may have %d bytes", NODE_VALUE_LEN_MAX);
-        return false;
-    }
-    if (start < v->len && text.len > NODE_SLOT_LEN) {
+    else if (start < v->len && text.len > NODE_SLOT_LEN)
         http_reply_field(r, "value", "a piece that replaces another may have %d bytes",
                          NODE_SLOT_LEN);
-        return false;
-    }
-    if (start == v->len && node_key_is_output(in->key)) {
-        dag_append_text(d, n, v, text);
-    } else if (start == v->len) {
-        dag_append_piece(d, n, v, text);
-    } else if (!dag_replace_piece(d, n, v, start, text)) {
+    else if (!dag_put_piece(d, n, v, start, text))
         http_reply_field(r, "start", "start is where a piece begins, or the end");
-        return false;
-    }
-    return true;
+    else
+        return true;
+    return false;
 }
 
 void http_put_value(struct http_request *r)
 {
     const struct dag_in *in = r->in;
-    struct dag *d = http_dag(r);
-    struct dag_node *n = d ? http_node(r, d) : NULL;
+    struct dag *d = r->arg;
+    struct dag_node *n = http_node(r);
     char pid[24];
 
     if (!n || !may_put(r, d, n))
         return;
-    if (in->start.p && !in->start.len && (node_value(n, in->key) || spec_value(r, n, in->key))) {
+    if (in->start.p && !in->start.len && (node_value(n, in->key) || spec_value(r, n))) {
         http_reply_errorf(r, 409, "'%.*s' is set already", STR_ARGS(in->key));
         return;
     }
-    if (!in->start.len)
-        replace(d, n, in);
-    else if (!put_piece(r, d, n))
-        return;
     struct node_datum *v = node_value(n, in->key);
+    if (in->start.len && !put_piece(r, d, n))
+        return;
+    if (!in->start.len) {
+        if (v)
+            dag_drop_slots(d, n, v);
+        v = node_set_json(n, in->key, in->value);
+    }
     if (node_key_is_output(in->key))
         v->live_pid = node_live_pid(n);
     struct dag_call *c = dag_call_new(r);

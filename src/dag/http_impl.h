@@ -2,26 +2,8 @@
 #ifndef DAG_HTTP_IMPL_H
 #define DAG_HTTP_IMPL_H
 
-#include "dag/dag_impl.h"
-#include "server/context.h"
+#include "dag/service.h"
 #include "server/modules.h"
-
-struct dag_http {
-    struct context *context;
-    struct dag *dag;
-    uv_timer_t again;   /* reads the stored state again after a failure */
-    uv_timer_t printer; /* wakes the requests that wait for output */
-    bool printing;
-    uv_work_t reading;
-    int read_err;
-    bool closing;
-    uv_async_t news; /* from the leader's thread, with the lock: */
-    uv_mutex_t lock;
-    struct dag_saved *saved;
-    bool stopped;
-    struct err_info read_why;
-    int handles; /* that are open, and the read in flight */
-};
 
 /* The fields of all routes (http_routes.c). */
 struct dag_in {
@@ -36,17 +18,14 @@ struct dag_in {
     bool chain;
 };
 
-extern const struct route DAG_ROUTES[];
-extern const size_t DAG_ROUTE_COUNT;
-extern const struct route_shape DAG_SHAPES[];
-extern const size_t DAG_SHAPE_COUNT;
+struct route_table dag_routes(void *dag);
 
 /* A request that is answered later. It outlives its client. */
 struct dag_call {
-    struct dag_http *h;
+    struct dag *dag;
     struct http_request *r; /* NULL: the client has left */
     struct arena arena;
-    uint64_t *ids;
+    const int64_t *ids;
     size_t count, pending;
     int err;
     struct buf out;
@@ -58,15 +37,12 @@ void dag_call_free(struct dag_call *c); /* the request was answered, or its clie
 /* A dag_done_fn: answers a call with an error or with `out`, and frees it. */
 void dag_call_done(void *call, int err);
 
-/* The DAG, or NULL after the answer that it is not available here. */
-struct dag *http_dag(struct http_request *r);
+/* The argument of a request is the DAG. False after the answer that it is not available here. */
+bool http_is_ready(struct http_request *r);
 
-/* The node with this id, or NULL after a 404. */
-struct dag_node *http_find_node(struct http_request *r, struct dag *d, struct str id);
-struct dag_node *http_node(struct http_request *r, struct dag *d); /* of the path */
-
-/* A call for the nodes of ?id=1,2,3, or NULL after an answer. */
-struct dag_call *http_nodes_call(struct http_request *r, struct dag *d);
+/* The node with this id, or NULL after an answer. */
+struct dag_node *http_find_node(struct http_request *r, struct str id);
+struct dag_node *http_node(struct http_request *r); /* of the path */
 
 /*
  * Checks `start` and `pid` of a page. False after an answer: 400, or 410 when the pid is neither of
@@ -77,6 +53,7 @@ bool http_read_start(struct http_request *r, const char *pid, const char *other_
 void http_put_pagination(struct buf *b, uint64_t next, const char *pid);
 
 void http_put_id(struct buf *b, uint64_t id);
+void http_member_id(struct buf *b, const char *name, uint64_t id);
 void http_reply_buf(struct http_request *r, struct buf *b); /* 200; releases b */
 
 /* Metadata as JSON, of the fields in the set; ~0u: all. */
@@ -85,18 +62,10 @@ void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, u
 /* The output of a run in this process, or NULL. */
 const struct run_output *node_live(const struct dag_node *n, struct str key);
 
-/* The data of the spec, or NULL. */
-const struct json *node_spec_data(const struct dag_node *n, struct arena *a);
-void node_put_value(struct buf *b, const struct node_datum *v);
-
 /* Handlers, by file. */
 route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
 route_fn http_get_keys, http_get_value, http_put_value;
 route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
 route_fn http_post_start, http_get_kills, http_post_done;
-
-/* Requests of /v1/scheduler/wait. */
-void node_waits_notify(struct dag_node *n);
-void node_waits_end(struct graph *g);
 
 #endif

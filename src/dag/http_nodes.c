@@ -1,36 +1,19 @@
 /* /v1/nodes: listing, adding, showing and removing nodes. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "dag/http_impl.h"
 
 enum { LIMIT_DEFAULT = 1000 };
 
-/* Metadata. */
+/* Metadata. A set of fields has a bit for each: the parents, then the texts, then the numbers. */
 
-enum field {
-    FIELD_TYPE,
-    FIELD_PARENT,
-    FIELD_PARENTS,
-    FIELD_STATE,
-    FIELD_NAME,
-    FIELD_WHEN,
-    FIELD_BRANCH,
-    FIELD_PRIORITY,
-    FIELD_GROUP,
-    FIELD_ADDED,
-    FIELD_STARTED,
-    FIELD_ENDED,
-    FIELD_ATTEMPTS,
-    FIELD_REASON,
-    FIELD_COUNT,
-};
+enum { FIELD_PARENT, FIELD_PARENTS, FIELD_TEXTS, FIELD_NUMBERS = 9, FIELD_COUNT = 14 };
 
-static const char *const FIELDS[FIELD_COUNT] = {"type",    "parent", "parents",  "state", "name",
-                                                "when",    "branch", "priority", "group", "added",
-                                                "started", "ended",  "attempts", "reason"};
+static const char *const FIELDS[FIELD_COUNT] = {"parent", "parents", "type",  "state",   "name",
+                                                "when",   "branch",  "group", "reason",  "priority",
+                                                "added",  "started", "ended", "attempts"};
 
 /* The number of its bit, or -1. The id is always there. */
 static int metadata_field(struct str name)
@@ -41,23 +24,13 @@ static int metadata_field(struct str name)
     return str_eq(name, STR("id")) ? FIELD_COUNT : -1;
 }
 
-void http_put_id(struct buf *b, uint64_t id)
-{
-    char text[24];
-
-    snprintf(text, sizeof text, "%" PRIu64, id);
-    json_put_text(b, str_of(text));
-}
-
 static void put_parents(struct buf *b, const struct dag_plan *p, uint32_t ref, unsigned fields)
 {
-    if (fields & 1u << FIELD_PARENT) {
-        json_key(b, "parent");
-        if (p->nodes[ref].parents)
-            http_put_id(b, p->nodes[p->edges[p->nodes[ref].parents].parent].id);
-        else
-            json_put_text(b, STR("root"));
-    }
+    uint32_t first = p->nodes[ref].parents;
+    if (fields & 1u << FIELD_PARENT && first)
+        http_member_id(b, "parent", p->nodes[p->edges[first].parent].id);
+    else if (fields & 1u << FIELD_PARENT)
+        json_member_text(b, "parent", STR("root"));
     if (fields & 1u << FIELD_PARENTS) {
         json_member_open(b, "parents", '[');
         plan_each_parent(e, p, ref)
@@ -68,40 +41,28 @@ static void put_parents(struct buf *b, const struct dag_plan *p, uint32_t ref, u
 
 void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, unsigned fields)
 {
-    const struct graph *g = &d->graph;
-    const struct plan_node *p = graph_plan(g, n);
-    const struct {
-        enum field field;
-        struct str text;
-    } texts[] = {
-        {FIELD_TYPE, str_of(node_type_name(p->type))},
-        {FIELD_STATE, str_of(node_state_name(g->shown[n->index]))},
-        {FIELD_NAME, n->name},
-        {FIELD_WHEN, str_of(node_when_name(p->when))},
-        {FIELD_BRANCH, str_of(node_branch_name(p->branch))},
-        {FIELD_GROUP, n->group},
-        {FIELD_REASON, n->reason ? str_of(n->reason) : (struct str){0}},
+    const struct plan_node *p = graph_plan(&d->graph, n);
+    const struct str texts[FIELD_NUMBERS - FIELD_TEXTS] = {
+        str_of(node_type_name(p->type)),
+        str_of(node_state_name(d->graph.shown[n->index])),
+        n->name,
+        str_of(node_when_name(p->when)),
+        str_of(node_branch_name(p->branch)),
+        n->group,
+        n->reason ? str_of(n->reason) : (struct str){0},
     };
-    const struct {
-        enum field field;
-        int64_t number;
-    } numbers[] = {
-        {FIELD_PRIORITY, p->priority},  {FIELD_ADDED, n->added_ms},
-        {FIELD_STARTED, n->started_ms}, {FIELD_ENDED, n->ended_ms},
-        {FIELD_ATTEMPTS, n->attempts},
-    };
+    const int64_t numbers[FIELD_COUNT - FIELD_NUMBERS] = {p->priority, n->added_ms, n->started_ms,
+                                                          n->ended_ms, n->attempts};
 
     json_open(b, '{');
-    json_key(b, "id");
-    http_put_id(b, n->id);
-    put_parents(b, &g->plan, n->ref, fields);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (fields & 1u << texts[i].field && texts[i].text.len) {
-            json_member_text(b, FIELDS[texts[i].field], texts[i].text);
-        }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (fields & 1u << numbers[i].field && numbers[i].number)
-            json_member_int(b, FIELDS[numbers[i].field], numbers[i].number);
+    http_member_id(b, "id", n->id);
+    put_parents(b, &d->graph.plan, n->ref, fields);
+    for (int i = FIELD_TEXTS; i < FIELD_NUMBERS; i++)
+        if (fields & 1u << i && texts[i - FIELD_TEXTS].len)
+            json_member_text(b, FIELDS[i], texts[i - FIELD_TEXTS]);
+    for (int i = FIELD_NUMBERS; i < FIELD_COUNT; i++)
+        if (fields & 1u << i && numbers[i - FIELD_NUMBERS])
+            json_member_int(b, FIELDS[i], numbers[i - FIELD_NUMBERS]);
     json_close(b, '}');
 }
 
@@ -119,13 +80,10 @@ static bool read_words(struct http_request *r, const char *name, const struct st
                        size_t count, int (*find)(struct str), unsigned *ret_set)
 {
     unsigned set = words ? 0 : ~0u;
-
     for (size_t i = 0; i < count; i++) {
         int bit = find(words[i]);
-
         if (bit < 0) {
-            http_reply_field(r, name, "there is no %s '%.*s'", name,
-                             (int)(words[i].len < 80 ? words[i].len : 80), words[i].p);
+            http_reply_field(r, name, "there is no %s '%.*s'", name, NODE_CUT(words[i]));
             return false;
         }
         set |= 1u << bit;
@@ -142,7 +100,6 @@ static bool read_listing(struct http_request *r, struct dag *d, struct node_list
 {
     const struct dag_in *in = r->in;
     uint64_t start = 0;
-
     *l = (struct node_listing){.limit = in->limit ? in->limit : in->start.p ? LIMIT_DEFAULT : 0};
     if (!read_words(r, "type", in->types, in->type_count, node_type_of, &l->types) ||
         !read_words(r, "state", in->states, in->state_count, node_state_of, &l->states) ||
@@ -169,31 +126,29 @@ static bool fits(const struct graph *g, uint32_t at, const struct node_listing *
            (l->types == ~0u || l->types >> graph_plan(g, g->order[at])->type & 1);
 }
 
-static size_t put_listing(struct buf *b, struct dag *d, const struct node_listing *l)
+static int64_t put_listing(struct buf *b, struct dag *d, const struct node_listing *l)
 {
     const struct graph *g = &d->graph;
     uint32_t at = graph_seek(g, l->after + 1);
-    int64_t left = l->limit ? l->limit : INT64_MAX;
-    size_t count = 0;
-
+    int64_t count = 0;
     if (l->limit) {
         json_open(b, '{');
         json_key(b, "nodes");
     }
     json_open(b, '[');
-    for (; at < g->count && left; at++)
+    for (; at < g->count && (!l->limit || count < l->limit); at++)
         if (fits(g, at, l)) {
             node_put_metadata(b, d, g->order[at], l->fields);
-            left--;
             count++;
         }
     json_close(b, ']');
+    if (!l->limit)
+        return count;
     while (at < g->count && !fits(g, at, l))
         at++;
-    if (l->limit && at < g->count)
+    if (at < g->count)
         http_put_pagination(b, g->order[at]->id, l->pid);
-    if (l->limit)
-        json_close(b, '}');
+    json_close(b, '}');
     return count;
 }
 
@@ -201,11 +156,10 @@ void http_get_nodes(struct http_request *r)
 {
     const struct dag_in *in = r->in;
     uint64_t key = dag_key("added", 0);
-    struct dag *d = http_dag(r);
+    struct dag *d = r->arg;
     struct buf b = {0};
     struct node_listing l;
-
-    if (!d || !read_listing(r, d, &l))
+    if (!http_is_ready(r) || !read_listing(r, d, &l))
         return;
     struct http_watch w = http_watch(r, &d->topic, &key, 1);
     if (!put_listing(&b, d, &l) && in->new_id.p && http_park(r, &w, in->timeout))
@@ -219,27 +173,25 @@ void http_get_nodes(struct http_request *r)
 static void put_id_object(struct buf *b, uint64_t id)
 {
     json_open(b, '{');
-    json_key(b, "id");
-    http_put_id(b, id);
+    http_member_id(b, "id", id);
     json_close(b, '}');
 }
 
 void http_post_nodes(struct http_request *r)
 {
     const struct dag_in *in = r->in;
-    struct dag *d = http_dag(r);
-    struct dag_call *c = d ? dag_call_new(r) : NULL;
+    struct dag *d = r->arg;
     struct draft draft;
     struct err_info why;
 
-    if (!c)
+    if (!http_is_ready(r))
         return;
-    int err = graph_draft(&d->graph, in->nodes, dag_now_ms(d), &c->arena, &draft, &why);
+    int err = graph_draft(&d->graph, in->nodes, dag_now_ms(d), &r->arena, &draft, &why);
     if (err) {
         http_reply_err(r, err, why.text);
-        dag_call_free(c);
         return;
     }
+    struct dag_call *c = dag_call_new(r);
     json_open(&c->out, '[');
     for (uint32_t i = 0; i < draft.count; i++)
         put_id_object(&c->out, draft.first_id + i);
@@ -255,7 +207,6 @@ void http_post_nodes(struct http_request *r)
 static void put_data(struct buf *b, const struct dag_node *n, struct arena *a)
 {
     const struct json *data = node_spec_data(n, a);
-
     json_open(b, '{');
     for (const struct json *m = data ? data->first : NULL; m; m = m->next)
         if (!node_value(n, m->key)) {
@@ -265,7 +216,6 @@ static void put_data(struct buf *b, const struct dag_node *n, struct arena *a)
     for (const struct node_datum *v = n->values; v; v = v->next) {
         if (v->slot_count || node_live(n, str_of(v->key)))
             continue; /* large values are read one by one */
-        json_key(b, v->key);
         node_put_value(b, v);
     }
     json_close(b, '}');
@@ -275,26 +225,22 @@ static void put_data(struct buf *b, const struct dag_node *n, struct arena *a)
 static void put_why(struct buf *b, struct dag *d, const struct dag_node *n)
 {
     const struct graph *g = &d->graph;
-    uint64_t first = 0;
+    const struct dag_node *first = NULL; /* of the parents that have not ended */
     uint32_t count = 0;
-
     plan_each_parent(e, &g->plan, n->ref) {
-        const struct plan_node *p = &g->plan.nodes[g->plan.edges[e].parent];
-
-        if (node_state_is_terminal(p->state))
-            continue;
-        if (!count++)
-            first = p->id;
+        const struct dag_node *parent = graph_at(g, g->plan.edges[e].parent);
+        if (!node_state_is_terminal(graph_state(g, parent)) && !count++)
+            first = parent;
     }
+    const char *state = first ? node_state_name(g->shown[first->index]) : "";
     if (n->parked)
         buf_printf(b, "waits %" PRId64 " ms before the next attempt",
                    n->due_at > dag_now_ms(d) ? n->due_at - dag_now_ms(d) : 0);
     else if (count == 1)
-        buf_printf(b, "waits for node %" PRIu64 ", which is %s", first,
-                   node_state_name(g->shown[graph_find(g, first)->index]));
+        buf_printf(b, "waits for node %" PRIu64 ", which is %s", first->id, state);
     else if (count)
-        buf_printf(b, "waits for %" PRIu32 " nodes, of which node %" PRIu64 " is %s", count, first,
-                   node_state_name(g->shown[graph_find(g, first)->index]));
+        buf_printf(b, "waits for %" PRIu32 " nodes, of which node %" PRIu64 " is %s", count,
+                   first->id, state);
     else if (graph_state(g, n) == NODE_INCIPIENT || n->ahead)
         buf_printf(b, "ready; waits for an agent of group %.*s", STR_ARGS(n->group));
     else if (graph_state(g, n) == NODE_SKIPPED)
@@ -304,32 +250,30 @@ static void put_why(struct buf *b, struct dag *d, const struct dag_node *n)
 
 void http_get_node(struct http_request *r)
 {
-    struct dag *d = http_dag(r);
-    struct dag_node *n = d ? http_node(r, d) : NULL;
-    struct buf b = {0}, why = {0};
-
+    struct dag *d = r->arg;
+    struct dag_node *n = http_node(r);
+    CLEANUP(buf_release) struct buf why = {0};
+    struct buf b = {0};
     if (!n)
         return;
     json_open(&b, '{');
     json_key(&b, "metadata");
     node_put_metadata(&b, d, n, ~0u);
     put_why(&why, d, n);
-    if (why.len) {
+    if (why.len)
         json_member_text(&b, "why", buf_str(&why));
-    }
     json_key(&b, "data");
     put_data(&b, n, &r->arena);
     json_close(&b, '}');
     http_reply_buf(r, &b);
-    buf_release(&why);
 }
 
 void http_delete_node(struct http_request *r)
 {
     const struct dag_in *in = r->in;
-    struct dag *d = http_dag(r);
-    struct dag_node *n = d ? http_node(r, d) : NULL;
-    struct plan_changes all = {0};
+    struct dag *d = r->arg;
+    struct dag_node *n = http_node(r);
+    CLEANUP(plan_changes_release) struct plan_changes all = {0};
     struct err_info why;
 
     if (!n)
@@ -343,8 +287,7 @@ void http_delete_node(struct http_request *r)
     for (size_t i = 0; i < all.count; i++)
         put_id_object(&c->out, d->graph.plan.nodes[all.refs[i]].id);
     json_close(&c->out, ']');
-    plan_changes_release(&all);
-    int err = dag_remove(d, n, in->chain, dag_call_done, c, &why);
+    int err = dag_remove(d, &all, in->chain, dag_call_done, c, &why);
     if (err) {
         http_reply_err(r, err, why.text);
         dag_call_free(c);

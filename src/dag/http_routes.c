@@ -1,5 +1,14 @@
-/* The routes of the DAG: their fields and replies. */
+/*
+ * The routes of the DAG, with their fields and replies; and what the handlers share: calls that are
+ * answered later, parts of requests and replies.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
 #include "dag/http_impl.h"
+#include "server/leader.h"
 
 enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, LIST_MAX = 100000 };
 
@@ -15,14 +24,15 @@ enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, LIST_MAX = 100
 #define PID FIELD_TEXT(IN_QUERY, IN, pid, "pid", 0, 80, "`pid` of the last page or piece")
 #define LIMIT(min, max, what, ...) \
     FIELD_INT(IN_QUERY, IN, limit, "limit", min, max, what, __VA_ARGS__)
-#define WAIT(where, what) FIELD_INT(where, IN, wait, "wait", 0, INT64_MAX, what)
+#define WAIT(what) FIELD_INT(IN_QUERY, IN, wait, "wait", 0, INT64_MAX, what)
+#define KEY FIELD_TEXT(IN_PATH, IN, key, "key", 1, NODE_KEY_LEN_MAX, "The data key")
 #define WORDS(member, count, name, help) \
     FIELD_TEXTS(IN_QUERY, IN, member, count, name, 0, 16, help)
 #define OUTPUT(i, name) \
     FIELD_TEXT(IN_BODY, IN, outputs[i], name, 0, INT64_MAX, "Output that was not sent in pieces")
 /* clang-format on */
 
-const struct route DAG_ROUTES[] = {
+static const struct route ROUTES[] = {
     {METHOD_GET, "/v1/nodes", http_get_nodes, 0, "List nodes", "listNodes", .reply = "any",
      .errors = "410 The listing is no longer valid\n" ROUTE_LEADER,
      ROUTE_IN(IN, WORDS(states, state_count, "state", "Only these states, comma-separated"),
@@ -52,18 +62,17 @@ const struct route DAG_ROUTES[] = {
     {METHOD_GET, "/v1/nodes/{id}/data/{key}", http_get_value, 0, "Read the value of a data key",
      "getValue", .reply = "key:text data:any pagination?:Page",
      .errors = "404 No such node or key\n410 The value was replaced\n" ROUTE_LEADER,
-     ROUTE_IN(IN, NODE, FIELD_TEXT(IN_PATH, IN, key, "key", 1, NODE_KEY_LEN_MAX, "The data key"),
+     ROUTE_IN(IN, NODE, KEY,
               LIMIT(4, PAGE_LEN_MAX, "Bytes of text per page", .preset = PAGE_LEN_DEFAULT), START,
-              PID, WAIT(IN_QUERY, "How long to wait for more output, in ms"))},
+              PID, WAIT("How long to wait for more output, in ms"))},
     {METHOD_PUT, "/v1/nodes/{id}/data/{key}", http_put_value, 0,
      "Replace the value of a data key, or add a piece of text", "putValue",
      .reply = "pagination:Page",
      .errors = "404 No such node\n409 The key is set, or cannot be changed now\n"
                "410 The value was replaced\n" ROUTE_LEADER,
      .example = "{\"value\": \"some text\"}",
-     ROUTE_IN(IN, NODE, FIELD_TEXT(IN_PATH, IN, key, "key", 1, NODE_KEY_LEN_MAX, "The data key"),
-              FIELD_JSON(IN_BODY | REQUIRED, IN, value, "value", "any", "The value"), START, PID,
-              CLIENT(IN_QUERY),
+     ROUTE_IN(IN, NODE, KEY, FIELD_JSON(IN_BODY | REQUIRED, IN, value, "value", "any", "The value"),
+              START, PID, CLIENT(IN_QUERY),
               FIELD_INT(IN_QUERY, IN, attempt, "attempt", 0, INT64_MAX,
                         "The attempt that the agent runs"))},
     {METHOD_GET, "/v1/scheduler", http_get_scheduler, 0, "Count the nodes in each state",
@@ -90,7 +99,7 @@ const struct route DAG_ROUTES[] = {
      "getKills", .reply = "nodes:[text] next:int", .errors = ROUTE_LEADER,
      ROUTE_IN(IN, CLIENT(IN_QUERY | REQUIRED),
               FIELD_INT(IN_QUERY, IN, after, "after", 0, INT64_MAX, "`next` of the last reply"),
-              WAIT(IN_QUERY, "How long to wait for one, in ms"))},
+              WAIT("How long to wait for one, in ms"))},
     {METHOD_POST, "/v1/agent/done", http_post_done, ROUTE_LARGE, "End a run", "endRun",
      .reply = "object", .errors = "404 No such node\n409 The agent does not run it\n" ROUTE_LEADER,
      .example = "{\"clientid\": 1643, \"node\": \"7\", \"attempt\": 1, \"status\": 0}",
@@ -105,9 +114,7 @@ const struct route DAG_ROUTES[] = {
          OUTPUT(RUN_MIXED, "mixedout"))},
 };
 
-const size_t DAG_ROUTE_COUNT = sizeof DAG_ROUTES / sizeof *DAG_ROUTES;
-
-const struct route_shape DAG_SHAPES[] = {
+static const struct route_shape SHAPES[] = {
     {"NewNode", "(ref?:text metadata:(type:text ref?:text parent?:any parents?:[any] when?:text "
                 "branch?:text priority?:int group?:text name?:text) data?:object)"},
     {"Node", "(id:text type?:text parent?:text parents?:[text] state?:text name?:text when?:text "
@@ -117,4 +124,129 @@ const struct route_shape DAG_SHAPES[] = {
     {"Page", "(next:text pid:text)"},
 };
 
-const size_t DAG_SHAPE_COUNT = sizeof DAG_SHAPES / sizeof *DAG_SHAPES;
+struct route_table dag_routes(void *dag)
+{
+    return (struct route_table){.routes = ROUTES,
+                                .count = sizeof ROUTES / sizeof *ROUTES,
+                                .arg = dag,
+                                .tag = "DAG",
+                                .shapes = SHAPES,
+                                .shape_count = sizeof SHAPES / sizeof *SHAPES};
+}
+
+/* Calls. */
+
+static void on_gone(struct http_request *r)
+{
+    ((struct dag_call *)r->handler_data)->r = NULL;
+}
+
+struct dag_call *dag_call_new(struct http_request *r)
+{
+    struct dag_call *c = mem_zalloc(sizeof *c);
+    c->dag = r->arg;
+    c->r = r;
+    r->handler_data = c;
+    r->gone = on_gone;
+    return c;
+}
+
+void dag_call_free(struct dag_call *c)
+{
+    arena_release(&c->arena);
+    buf_release(&c->out);
+    free(c);
+}
+
+void dag_call_done(void *call, int err)
+{
+    struct dag_call *c = call;
+    if (c->r && err)
+        http_reply_err(c->r, err, NULL);
+    else if (c->r)
+        http_reply(c->r, 200, buf_str(&c->out));
+    dag_call_free(c);
+}
+
+/* Parts of requests and replies. */
+
+bool http_is_ready(struct http_request *r)
+{
+    const struct dag *d = r->arg;
+    char url[LEADER_URL_SIZE];
+    if (d->ready)
+        return true;
+    leader_url(d->context->leader, url);
+    http_reply_elsewhere(r, url, "the DAG is loading: try again");
+    return false;
+}
+
+struct dag_node *http_find_node(struct http_request *r, struct str id)
+{
+    if (!http_is_ready(r))
+        return NULL;
+    struct dag_node *n = graph_find_text(&((struct dag *)r->arg)->graph, id);
+    if (!n)
+        http_reply_errorf(r, 404, "there is no node '%.*s'", NODE_CUT(id));
+    return n;
+}
+
+struct dag_node *http_node(struct http_request *r)
+{
+    return http_find_node(r, ((const struct dag_in *)r->in)->id);
+}
+
+bool http_read_start(struct http_request *r, const char *pid, const char *other_pid,
+                     uint64_t *ret_start)
+{
+    const struct dag_in *in = r->in;
+    uint64_t start = 0;
+    if (!in->start.p)
+        return true;
+    if (!str_eq(in->start, STR("0")) && !graph_parse_id(in->start, &start))
+        http_reply_field(r, "start", "start must be `next` of the previous page");
+    else if (!in->pid.p)
+        http_reply_field(r, "pid", "start needs the pid of the previous page");
+    else if (!str_eq(in->pid, str_of(pid)) && !str_eq(in->pid, str_of(other_pid)))
+        http_reply_error(r, 410, "the listing or value has changed: start again");
+    else {
+        *ret_start = start;
+        return true;
+    }
+    return false;
+}
+
+void http_put_id(struct buf *b, uint64_t id)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, id);
+    json_put_text(b, str_of(text));
+}
+
+void http_member_id(struct buf *b, const char *name, uint64_t id)
+{
+    json_key(b, name);
+    http_put_id(b, id);
+}
+
+void http_put_pagination(struct buf *b, uint64_t next, const char *pid)
+{
+    json_member_open(b, "pagination", '{');
+    http_member_id(b, "next", next);
+    json_member_text(b, "pid", str_of(pid));
+    json_close(b, '}');
+}
+
+void http_reply_buf(struct http_request *r, struct buf *b)
+{
+    http_reply(r, 200, buf_str(b));
+    buf_release(b);
+}
+
+const struct run_output *node_live(const struct dag_node *n, struct str key)
+{
+    for (int i = 0; i < RUN_STREAMS && n->run; i++)
+        if (str_eq(key, str_of(DAG_OUTPUTS[i])))
+            return run_output(n->run, (enum run_stream)i);
+    return NULL;
+}

@@ -1,239 +1,456 @@
 /*
- * Reads the stored state, when a server starts or becomes the leader.
+ * Reads the stored state and starts with it, when a server starts or becomes the leader.
  *
- * It reads the names of the keeper nodes first, then their data. On an ensemble each read is a
+ * Reading: the names of the keeper nodes first, then their data. On an ensemble each read is a
  * round trip, and a graph of 10,000 nodes has 10,000 records, so several threads read in parallel.
+ *
+ * Starting cleans up after a crash: it deletes slots that no record names and tasks of nodes that
+ * have ended, and decides what became of the runs.
  */
-#include "dag/load.h"
-
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/thread.h"
+#include "dag/orphans.h"
+#include "dag/service.h"
 
-enum { READERS = 16, PER_READER_MIN = 64 };
+/* The data of keeper nodes: chunks of specs, or records, whose first_id is that of the node. */
+struct saved_texts {
+    struct chunk_text **items; /* in the order of their ids */
+    size_t count, cap;
+};
+
+struct dag_saved {
+    int64_t client, last;
+    struct saved_texts chunks, records;
+    struct saved_slot {
+        uint64_t id;
+        uint32_t number;
+    } * slots;
+    size_t slot_count, slot_cap;
+    struct map buckets[BUCKET_KINDS];
+};
 
 static void texts_release(struct saved_texts *t)
 {
-    for (size_t i = 0; i < t->count; i++)
-        buf_release(&t->items[i].text);
+    for (size_t i = 0; i < t->count; i++) {
+        buf_release(&t->items[i]->text);
+        free(t->items[i]);
+    }
     free(t->items);
 }
 
 void dag_saved_free(struct dag_saved *saved)
 {
+    if (!saved)
+        return;
     texts_release(&saved->chunks);
     texts_release(&saved->records);
     for (int i = 0; i < BUCKET_KINDS; i++)
-        free(saved->buckets[i]);
+        map_release(&saved->buckets[i]);
     free(saved->slots);
     free(saved);
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 static int by_id(const void *a, const void *b)
 {
-    return by_number(&((const struct saved_text *)a)->id, &((const struct saved_text *)b)->id);
-}
-
-const struct saved_text *dag_saved_record(const struct dag_saved *saved, uint64_t id)
-{
-    struct saved_text key = {.id = id};
-
-    if (!saved->records.count)
-        return NULL;
-    return bsearch(&key, saved->records.items, saved->records.count, sizeof key, by_id);
+    const struct chunk_text *const *x = a, *const *y = b;
+    return (*x)->first_id < (*y)->first_id ? -1 : (*x)->first_id > (*y)->first_id;
 }
 
 /* The head and the directories, which are created if missing. */
 
+static const char *const KIND_ROOTS[BUCKET_KINDS] = {DAG_ROOT "/specs", DAG_ROOT "/nodes",
+                                                     DAG_ROOT "/slots"};
+
 static int make_all(struct keeper *k)
 {
-    static const char *const paths[] = {"/drover", DAG_ROOT, DAG_ROOT "/specs", DAG_ROOT "/nodes",
-                                        DAG_ROOT "/slots"};
     char head[64];
     uint64_t random;
-    int err = 0;
-
-    for (size_t i = 0; i < sizeof paths / sizeof *paths && !err; i++)
-        err = keeper_ensure(k, paths[i], STR(""));
+    TRY(keeper_ensure(k, "/drover", STR("")));
+    TRY(keeper_ensure(k, DAG_ROOT, STR("")));
+    for (int kind = 0; kind < BUCKET_KINDS; kind++)
+        TRY(keeper_ensure(k, KIND_ROOTS[kind], STR("")));
     random_fill(&random, sizeof random);
     snprintf(head, sizeof head, "{\"client\":%" PRIu64 ",\"last\":0}", (random >> 12) + 1);
-    return err ? err : keeper_ensure(k, DAG_HEAD, str_of(head));
+    return keeper_ensure(k, DAG_HEAD, str_of(head));
 }
 
 static int read_head(struct keeper *k, struct dag_saved *saved)
 {
     CLEANUP(buf_release) struct buf b = {0};
     CLEANUP(arena_release) struct arena a = {0};
-    const struct json *v;
-    int64_t last = 0;
-    int err = keeper_get(k, DAG_HEAD, &b, NULL);
-
-    if (!err) {
-        v = json_parse(&a, buf_str(&b), NULL);
-        if (json_get_int(v, "client", &saved->client, NULL) != 1 ||
-            json_get_int(v, "last", &last, NULL) != 1)
-            err = DROVER_DAMAGED;
-        saved->last = (uint64_t)last;
-    }
-    return err;
+    TRY(keeper_get(k, DAG_HEAD, &b, NULL));
+    const struct json *v = json_parse(&a, buf_str(&b), NULL);
+    if (json_get_int(v, "client", &saved->client, NULL) != 1 ||
+        json_get_int(v, "last", &saved->last, NULL) != 1)
+        return DROVER_DAMAGED;
+    return 0;
 }
 
 /* Names: the buckets of one kind, and their contents. */
 
-typedef int note_fn(struct keeper *k, struct dag_saved *saved, const char *name);
-
 static void note_text(struct saved_texts *t, uint64_t id)
 {
     mem_grow(t->items, t->count, t->cap);
-    t->items[t->count++] = (struct saved_text){.id = id};
+    t->items[t->count] = mem_zalloc(sizeof *t->items[t->count]);
+    t->items[t->count++]->first_id = id;
 }
 
-static int note_chunk(struct keeper *k, struct dag_saved *saved, const char *name)
-{
-    uint64_t first = strtoull(name, NULL, 10);
-    char path[DAG_PATH_LEN];
-
-    if (first <= saved->last) {
-        note_text(&saved->chunks, first);
-        return 0;
-    }
-    dag_path(path, BUCKET_SPECS,
-             first); /* the head does not count it: its request did not commit */
-    return keeper_delete(k, path, KEEPER_ANY_VERSION);
-}
-
-static int note_record(struct keeper *k, struct dag_saved *saved, const char *name)
-{
-    (void)k;
-    note_text(&saved->records, strtoull(name, NULL, 10));
-    return 0;
-}
-
-static int note_slot(struct keeper *k, struct dag_saved *saved, const char *name)
+static int note_name(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind,
+                     const char *name)
 {
     struct saved_slot s = {0};
-
-    (void)k;
-    if (sscanf(name, "%" SCNu64 "-%" SCNu32, &s.id, &s.number) != 2)
+    char path[DAG_PATH_LEN];
+    int numbers = sscanf(name, "%" SCNu64 "-%" SCNu32, &s.id, &s.number);
+    if (kind == BUCKET_SPECS && s.id > (uint64_t)saved->last) {
+        dag_path(path, BUCKET_SPECS, s.id); /* the request of this chunk did not commit */
+        return keeper_delete(k, path, KEEPER_ANY_VERSION);
+    }
+    if (kind != BUCKET_SLOTS) {
+        note_text(kind == BUCKET_SPECS ? &saved->chunks : &saved->records, s.id);
+        return 0;
+    }
+    if (numbers != 2)
         return DROVER_DAMAGED;
     mem_grow(saved->slots, saved->slot_count, saved->slot_cap);
     saved->slots[saved->slot_count++] = s;
     return 0;
 }
 
-static int note_bucket(struct keeper *k, struct dag_saved *saved, const char *bucket, note_fn *fn)
+static int note_bucket(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind,
+                       uint64_t number)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    int err = keeper_children(k, bucket, &names, NULL);
-
-    for (size_t i = 0; i < names.count && !err; i++)
-        err = fn(k, saved, names.names[i]);
-    return err;
+    char path[DAG_PATH_LEN];
+    map_add(&saved->buckets[kind], map_hash_u64(number), (uint32_t)number + 1);
+    dag_bucket_path(path, kind, number);
+    TRY(keeper_children(k, path, &names, NULL));
+    for (size_t i = 0; i < names.count; i++)
+        TRY(note_name(k, saved, kind, names.names[i]));
+    return 0;
 }
 
-static int note_kind(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind, note_fn *fn)
+static int note_kind(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind)
 {
-    static const char *const roots[] = {DAG_ROOT "/specs", DAG_ROOT "/nodes", DAG_ROOT "/slots"};
-    struct keeper_names names = {0};
-    char path[DAG_PATH_LEN];
-    int err = keeper_children(k, roots[kind], &names, NULL);
-
-    if (err)
-        return err;
-    saved->buckets[kind] = mem_alloc((names.count + 1) * sizeof *saved->buckets[kind]);
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
+    TRY(keeper_children(k, KIND_ROOTS[kind], &names, NULL));
     for (size_t i = 0; i < names.count; i++)
-        saved->buckets[kind][i] = strtoull(names.names[i], NULL, 10);
-    saved->bucket_counts[kind] = names.count;
-    if (names.count)
-        qsort(saved->buckets[kind], names.count, sizeof *saved->buckets[kind], by_number);
-    for (size_t i = 0; i < names.count && !err; i++) {
-        dag_bucket_path(path, kind, saved->buckets[kind][i]);
-        err = note_bucket(k, saved, path, fn);
-    }
-    keeper_names_release(&names);
-    return err;
+        TRY(note_bucket(k, saved, kind, strtoull(names.names[i], NULL, 10)));
+    return 0;
 }
 
 /* Data. */
 
-struct parallel_read {
+struct texts_read {
     struct keeper *keeper;
     enum bucket_kind kind;
     struct saved_texts *texts;
-    atomic_size_t next;
     atomic_int err;
 };
 
-static void *read_some(void *arg)
+static void read_text(void *arg, size_t i)
 {
-    struct parallel_read *r = arg;
+    struct texts_read *r = arg;
+    struct chunk_text *t = r->texts->items[i];
     char path[DAG_PATH_LEN];
-    size_t at;
-
-    while (!r->err && (at = atomic_fetch_add(&r->next, 1)) < r->texts->count) {
-        struct saved_text *t = &r->texts->items[at];
-
-        dag_path(path, r->kind, t->id);
-        int err = keeper_get(r->keeper, path, &t->text, NULL);
-        if (err)
-            r->err = err;
-    }
-    return NULL;
+    dag_path(path, r->kind, t->first_id);
+    int err = r->err ? 0 : keeper_get(r->keeper, path, &t->text, NULL);
+    if (err)
+        r->err = err;
 }
 
-/* This thread reads too; it reads alone if there is little to read or no thread can be started. */
 static int read_texts(struct keeper *k, enum bucket_kind kind, struct saved_texts *texts)
 {
-    struct parallel_read r = {.keeper = k, .kind = kind, .texts = texts};
-    pthread_t others[READERS - 1];
-    size_t count = 0, want = texts->count / PER_READER_MIN;
-
-    while (count < want && count < READERS - 1 &&
-           !thread_start(&others[count], "dag-load", read_some, &r, NULL))
-        count++;
-    read_some(&r);
-    for (size_t i = 0; i < count; i++)
-        pthread_join(others[i], NULL);
+    struct texts_read r = {.keeper = k, .kind = kind, .texts = texts};
+    parallel_run(texts->count, read_text, &r);
     if (!r.err && texts->count)
         qsort(texts->items, texts->count, sizeof *texts->items, by_id);
     return r.err;
 }
 
+static int read_all(struct keeper *k, struct dag_saved *saved)
+{
+    TRY(make_all(k));
+    TRY(read_head(k, saved));
+    for (enum bucket_kind kind = 0; kind < BUCKET_KINDS; kind++)
+        TRY(note_kind(k, saved, kind));
+    TRY(read_texts(k, BUCKET_SPECS, &saved->chunks));
+    return read_texts(k, BUCKET_NODES, &saved->records);
+}
+
 int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *ret_error)
 {
     struct dag_saved *saved = mem_zalloc(sizeof *saved);
-    int err = make_all(k);
-
-    if (!err)
-        err = read_head(k, saved);
-    if (!err)
-        err = note_kind(k, saved, BUCKET_SPECS, note_chunk);
-    if (!err)
-        err = note_kind(k, saved, BUCKET_NODES, note_record);
-    if (!err)
-        err = note_kind(k, saved, BUCKET_SLOTS, note_slot);
-    if (!err)
-        err = read_texts(k, BUCKET_SPECS, &saved->chunks);
-    if (!err)
-        err = read_texts(k, BUCKET_NODES, &saved->records);
+    int err = read_all(k, saved);
     if (err) {
         dag_saved_free(saved);
         return err_set(ret_error, err, "dag: cannot read the stored state: %s",
                        drover_err_message(err));
     }
     *ret_saved = saved;
+    return 0;
+}
+
+/* Starting. */
+
+struct dag_loading {
+    struct dag *dag;
+    struct dag_saved *saved;
+    struct arena arena;
+    bool damaged;
+    struct task_request request;
+    struct saved_task {
+        int64_t slot;
+        struct task task;
+    } * tasks;
+    size_t task_count, task_cap;
+};
+
+static void loading_free(struct dag_loading *b)
+{
+    dag_saved_free(b->saved);
+    arena_release(&b->arena);
+    free(b->tasks);
+    free(b);
+}
+
+static bool recall(void *arg, struct dag_node *n, int *ret_state, int *ret_taken)
+{
+    struct dag_loading *b = arg;
+    const struct saved_texts *records = &b->saved->records;
+    const struct chunk_text key = {.first_id = n->id}, *at = &key, *const *found = NULL;
+    if (records->count)
+        found = bsearch(&at, records->items, records->count, sizeof at, by_id);
+    if (!found)
+        return true;
+    struct str text = buf_str(&(*found)->text);
+    if (str_eq(text, STR(DAG_DELETED)))
+        return false;
+    if (node_read_record(n, text, &b->arena, ret_state, ret_taken))
+        b->damaged = true;
+    if (*ret_state == NODE_RUNNING) /* the task says whether it runs */
+        *ret_state = NODE_INCIPIENT;
+    return true;
+}
+
+static bool slot_is_used(const struct dag_node *n, uint32_t number)
+{
+    for (const struct node_datum *v = n ? n->values : NULL; v; v = v->next)
+        for (uint32_t i = 0; i < v->slot_count; i++)
+            if (v->slots[i].number == number)
+                return true;
+    return false;
+}
+
+static void drop_unused_slots(struct dag *d, const struct dag_saved *saved)
+{
+    char path[DAG_PATH_LEN];
+    for (size_t i = 0; i < saved->slot_count; i++) {
+        const struct saved_slot *s = &saved->slots[i];
+        if (slot_is_used(graph_find(&d->graph, s->id), s->number))
+            continue;
+        dag_slot_path(path, s->id, s->number);
+        dag_commit_delete(dag_commit_open(d), path);
+    }
+}
+
+/*
+ * Whether the previous server claimed the node but did not start it. If it may have started it, the
+ * mark stays until the end of the run is durable.
+ */
+static bool was_not_started(struct dag *d, struct dag_node *n)
+{
+    struct started *s = d->started;
+    if (!s)
+        return false;
+    if (started_is_reliable(s) && !started_find(s, n->id, n->attempts))
+        return true;
+    n->mark = started_keep(s, n->id, n->attempts);
+    return false;
+}
+
+/* The node has an agent: the previous server, another server, or an agent on another machine. */
+static void find_run(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
+{
+    char token[96];
+    struct orphans by = {.token = token};
+    struct run_outcome o = {
+        .how = RUN_EXITED, .lost = true, .reason = "the server stopped while it ran"};
+
+    plan_start(&d->graph.plan, n->ref);
+    dag_enter_running(d, n, agent, lease_at);
+    n->begun = true;
+    d->graph.shown[n->index] = NODE_RUNNING;
+    if (agent > 0 || !d->context->local)
+        return;
+    if (was_not_started(d, n)) {
+        dag_unclaim(d, n);
+        d->graph.shown[n->index] = (uint8_t)dag_visible(d, n);
+        return;
+    }
+    snprintf(token, sizeof token, DAG_RUN_TOKEN, d->client, n->id, n->attempts);
+    orphans_signal(&by, SIGKILL);
+    if (graph_plan(&d->graph, n)->type == NODE_CONDITION) {
+        dag_leave_running(d, n); /* the next poll is safe */
+        dag_commit_unmark(dag_commit_open(d), n);
+        dag_park(d, n, dag_now_ms(d));
+    } else {
+        dag_end_run(d, n, &o, NULL, NULL);
+    }
+}
+
+/*
+ * The agent that has the node; 0: none. Version 0.1 did not let agents own the tasks of nodes: it
+ * stored the client id in the data.
+ */
+static int64_t agent_of(const struct saved_task *s, struct str agent)
+{
+    if (s->task.managed && s->task.ownerid != TASK_MANAGER)
+        return s->task.ownerid;
+    if (!agent.len)
+        return AGENT_NONE;
+    return str_eq(agent, STR("serve")) ? AGENT_SERVE : strtoll(agent.p, NULL, 10);
+}
+
+static void find_task(struct dag *d, const struct saved_task *s, struct arena *a)
+{
+    const struct json *v = json_parse(a, s->task.data, NULL);
+    int64_t id = 0, attempt = 0, started = 0, now = dag_now_ms(d);
+    struct str text = {0};
+    int has_agent = json_get_text(v, "agent", &text, NULL);
+
+    if (json_get_int(v, "node", &id, NULL) != 1 || has_agent < 0 ||
+        json_get_int(v, "attempt", &attempt, NULL) < 0 ||
+        json_get_int(v, "started", &started, NULL) < 0)
+        return;
+    struct dag_node *n = graph_find(&d->graph, (uint64_t)id);
+    bool needed = n && graph_plan(&d->graph, n)->place && !n->slot && !n->task_put;
+    if (!needed || !s->task.managed)
+        dag_commit_drop(dag_commit_open(d), s->slot);
+    if (!needed)
+        return;
+    if (s->task.managed)
+        dag_set_slot(d, n, s->slot);
+    else if (attempt)
+        dag_put_task(dag_commit_open(d), n);
+    int64_t agent = agent_of(s, (struct str){arena_text(a, text), text.len});
+    int64_t lease_at = s->task.timespec > now + DAG_GRACE_MS && agent > 0 && s->task.managed
+                           ? s->task.timespec
+                           : now + DAG_GRACE_MS;
+    n->task = s->task.id;
+    n->attempts = (uint32_t)attempt;
+    n->started_ms = started;
+    if (agent) {
+        find_run(d, n, agent, lease_at);
+    } else if (!has_agent) {
+        n->attempts--; /* the data has the attempt that the claim will start */
+        plan_offer(&d->graph.plan, n->ref);
+    } else if (attempt) {
+        plan_start(&d->graph.plan, n->ref);
+        dag_park(d, n, now);
+        d->graph.shown[n->index] = NODE_RUNNING;
+    }
+}
+
+static void read_tasks(void *arg, struct store *s, int64_t now_ms)
+{
+    struct dag_loading *b = arg;
+    struct graph *g = &b->dag->graph;
+    b->task_count = 0; /* a read may be repeated, and starts over */
+    for (uint32_t i = 0; i < g->group_count; i++) {
+        struct store_list list = {0};
+        if (store_list(s, str_of(g->groups[i]), -1, 0, true, now_ms, &b->arena, &list))
+            continue;
+        for (size_t k = 0; k < list.count; k++) {
+            const struct task *t = &list.tasks[k];
+            if (!t->managed && t->ownerid != b->dag->client)
+                continue;
+            mem_grow(b->tasks, b->task_count, b->task_cap);
+            b->tasks[b->task_count++] = (struct saved_task){
+                .slot = t->managed ? store_slot_of(s, t->id) : t->id, .task = *t};
+        }
+    }
+}
+
+static void on_tasks(void *arg, const struct task_reply *reply)
+{
+    struct dag_loading *b = arg;
+    struct dag *d = b->dag;
+    if (reply->err) {
+        d->failing = reply->err;
+    } else {
+        drop_unused_slots(d, b->saved);
+        for (size_t i = 0; i < b->task_count; i++)
+            find_task(d, &b->tasks[i], &b->arena);
+        if (d->started)
+            started_settle(d->started);
+    }
+    d->ready = true;
+    dag_soon(d);
+    loading_free(b);
+}
+
+/*
+ * When a node ended because its parents did: a node that needs success is skipped when the first
+ * parent does not finish; any other node is decided when its last parent ends.
+ */
+static int64_t end_by_parents(struct graph *g, const struct dag_node *n)
+{
+    const struct plan_node *p = graph_plan(g, n);
+    int64_t first = INT64_MAX, last = n->added_ms;
+    plan_each_parent(e, &g->plan, n->ref) {
+        const struct dag_node *parent = graph_at(g, g->plan.edges[e].parent);
+        if (parent->ended_ms > last)
+            last = parent->ended_ms;
+        if (parent->ended_ms && parent->ended_ms < first && graph_state(g, parent) != NODE_FINISHED)
+            first = parent->ended_ms;
+    }
+    if (p->state != NODE_SKIPPED || p->when != WHEN_SUCCESS || first == INT64_MAX)
+        return last;
+    return first > n->added_ms ? first : n->added_ms;
+}
+
+/* Ends that follow from other ends have no record. The changes are in order: parents first. */
+static void find_ends(struct graph *g, const struct plan_changes *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        struct dag_node *n = graph_at(g, c->refs[i]);
+        if (node_state_is_terminal(graph_state(g, n)) && !n->ended_ms)
+            n->ended_ms = end_by_parents(g, n);
+    }
+}
+
+int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error)
+{
+    struct dag_loading *b = mem_zalloc(sizeof *b);
+    struct plan_changes changes = {0};
+    *b = (struct dag_loading){
+        .dag = d, .saved = saved, .request = {TASK_READ, .read = read_tasks, .done = on_tasks}};
+    b->request.arg = b;
+    graph_group(&d->graph, STR(NODE_GROUP_DEFAULT)); /* the first: DAG_GROUP_DEFAULT */
+    int err = graph_load(&d->graph, saved->chunks.items, (uint32_t)saved->chunks.count, recall, b,
+                         &changes);
+    if (!err) {
+        saved->chunks.count = 0; /* the graph has taken them */
+        find_ends(&d->graph, &changes);
+    }
+    plan_changes_release(&changes);
+    if (err || b->damaged) {
+        graph_release(&d->graph);
+        loading_free(b);
+        return err_set(ret_error, DROVER_DAMAGED,
+                       "dag: the stored state below " DAG_ROOT " is damaged");
+    }
+    d->client = saved->client;
+    d->graph.last_id = (uint64_t)saved->last;
+    memcpy(d->buckets, saved->buckets, sizeof d->buckets);
+    memset(saved->buckets, 0, sizeof saved->buckets);
+    service_submit(d->context->tasks, &b->request);
     return 0;
 }

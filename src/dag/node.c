@@ -12,8 +12,7 @@ static const char *const STATES[] = {"incipient", "running", "finished",
 static const char *const WHENS[] = {"success", "failure", "always"};
 static const char *const BRANCHES[] = {"", "then", "else"};
 
-#define NAME_OF(table, value)                                                                      \
-    ((size_t)(value) < sizeof(table) / sizeof *(table) ? (table)[value] : "")
+#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 static int find(const char *const *names, size_t count, struct str name)
 {
@@ -23,17 +22,15 @@ static int find(const char *const *names, size_t count, struct str name)
     return -1;
 }
 
-#define FIND(table, name) find(table, sizeof(table) / sizeof *(table), name)
-
 /* Defines node_type_name() and node_type_of(), and so on. */
 #define NAMES(what, table)                                                                         \
     const char *node_##what##_name(enum node_##what value)                                         \
     {                                                                                              \
-        return NAME_OF(table, value);                                                              \
+        return (size_t)value < COUNT(table) ? table[value] : "";                                   \
     }                                                                                              \
     int node_##what##_of(struct str name)                                                          \
     {                                                                                              \
-        return name.len ? FIND(table, name) : -1;                                                  \
+        return name.len ? find(table, COUNT(table), name) : -1;                                    \
     }
 
 NAMES(type, TYPES)
@@ -79,7 +76,6 @@ static bool is_retry(const struct json *v)
 {
     static const char *const names[] = {"count", "delay", "max_delay", NULL};
     struct err_info e;
-
     if (v->kind == JSON_INT)
         return v->number >= 0 && v->number <= 1000000;
     if (v->kind != JSON_OBJECT || json_only(v, names, &e) || !is_ms(json_get(v, "count")))
@@ -90,29 +86,27 @@ static bool is_retry(const struct json *v)
     return true;
 }
 
-static const struct input_kind {
-    bool (*check)(const struct json *v);
-    const char *what;
-} TEXT = {is_plain, "a string without NUL"}, TEXTS = {is_texts, "a list of strings without NUL"},
-  ENV = {is_env, "an object of names to strings without NUL"},
-  MS = {is_ms, "a number of milliseconds"},
-  RETRY = {is_retry, "a number of times, or {\"count\", \"delay\", \"max_delay\"}"};
-
 static const struct {
     const char *key;
-    const struct input_kind *kind;
-} INPUTS[] = {{"command", &TEXT}, {"args", &TEXTS},  {"env", &ENV},    {"cwd", &TEXT},
-              {"timeout", &MS},   {"interval", &MS}, {"retry", &RETRY}};
-
-enum { INPUT_COUNT = sizeof INPUTS / sizeof *INPUTS };
+    bool (*check)(const struct json *v);
+    const char *what;
+} INPUTS[] = {
+    {"command", is_plain, "a string without NUL"},
+    {"args", is_texts, "a list of strings without NUL"},
+    {"env", is_env, "an object of names to strings without NUL"},
+    {"cwd", is_plain, "a string without NUL"},
+    {"timeout", is_ms, "a number of milliseconds"},
+    {"interval", is_ms, "a number of milliseconds"},
+    {"retry", is_retry, "a number of times, or {\"count\", \"delay\", \"max_delay\"}"},
+};
 
 static const char *const RESULTS[] = {"stdout", "stderr", "mixedout", "result"};
 
 static int input_of(struct str key)
 {
-    for (int i = 0; i < INPUT_COUNT; i++)
+    for (size_t i = 0; i < COUNT(INPUTS); i++)
         if (str_eq(str_of(INPUTS[i].key), key))
-            return i;
+            return (int)i;
     return -1;
 }
 
@@ -123,7 +117,7 @@ bool node_key_is_input(struct str key)
 
 bool node_key_is_result(struct str key)
 {
-    return FIND(RESULTS, key) >= 0;
+    return find(RESULTS, COUNT(RESULTS), key) >= 0;
 }
 
 bool node_key_is_output(struct str key)
@@ -135,12 +129,11 @@ int node_check_value(enum node_type type, struct str key, const struct json *v,
                      struct err_info *ret_error)
 {
     int i = input_of(key);
-
     if (i < 0)
         return 0;
-    if (!INPUTS[i].kind->check(v))
+    if (!INPUTS[i].check(v))
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s must be %s", INPUTS[i].key,
-                       INPUTS[i].kind->what);
+                       INPUTS[i].what);
     if (type == NODE_SHELL && str_eq(key, STR("args")))
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
                        "a shell command has no args: put them into 'command'");
@@ -150,37 +143,35 @@ int node_check_value(enum node_type type, struct str key, const struct json *v,
 int node_check_data(enum node_type type, const struct json *data, struct err_info *ret_error)
 {
     const struct json *command = json_get(data, "command");
-    int err = 0;
-
     if (type != NODE_GROUP && (!command || (command->kind == JSON_TEXT && !command->text.len)))
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "data.command is %s",
                        command ? "empty" : "missing");
-    for (const struct json *m = data ? data->first : NULL; m && !err; m = m->next) {
+    for (const struct json *m = data ? data->first : NULL; m; m = m->next) {
         if (node_key_is_result(m->key) || !m->key.len || m->key.len > NODE_KEY_LEN_MAX)
-            err = err_set(ret_error, DROVER_BAD_ARGUMENT,
-                          "data key '%.*s' cannot be set by a request",
-                          (int)(m->key.len < 80 ? m->key.len : 80), m->key.p);
-        else
-            err = node_check_value(type, m->key, m, ret_error);
+            return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                           "data key '%.*s' cannot be set by a request", NODE_CUT(m->key));
+        TRY(node_check_value(type, m->key, m, ret_error));
     }
-    return err;
+    return 0;
 }
 
 /* The command. */
 
+const struct json *node_spec_data(const struct dag_node *n, struct arena *a)
+{
+    return n->data.len ? json_parse(a, n->data, NULL) : NULL;
+}
+
 static const struct json *current(const struct dag_node *n, const struct json *data,
                                   struct arena *a, const char *key)
 {
-    struct node_datum *v = node_value(n, str_of(key));
-    struct json *j;
-
+    const struct node_datum *v = node_value(n, str_of(key));
     if (!v)
         return json_get(data, key);
     if (!v->is_text)
         return json_parse(a, buf_str(&v->bytes), NULL);
-    j = arena_zalloc(a, sizeof *j);
-    j->kind = JSON_TEXT;
-    j->text = buf_str(&v->bytes);
+    struct json *j = arena_alloc(a, sizeof *j);
+    *j = (struct json){.kind = JSON_TEXT, .text = buf_str(&v->bytes)};
     return j;
 }
 
@@ -195,7 +186,6 @@ static const char **make_argv(enum node_type type, const struct json *command,
     size_t count = args && args->kind == JSON_LIST ? args->count : 0, at = 0;
     bool shell = type != NODE_COMMAND && !args;
     const char **argv = arena_alloc(a, (count + 4) * sizeof *argv);
-
     if (shell) {
         argv[at++] = "bash";
         argv[at++] = "-c";
@@ -212,7 +202,6 @@ static const char **make_env(const struct json *env, struct arena *a)
 {
     size_t count = env && env->kind == JSON_OBJECT ? env->count : 0, at = 0;
     const char **list = arena_alloc(a, (count + 1) * sizeof *list);
-
     if (count)
         json_each(m, env)
             if (m->kind == JSON_TEXT)
@@ -224,9 +213,8 @@ static const char **make_env(const struct json *env, struct arena *a)
 void node_command(const struct dag_node *n, enum node_type type, struct arena *a,
                   struct node_command *ret_command)
 {
-    const struct json *data = n->data.len ? json_parse(a, n->data, NULL) : NULL;
+    const struct json *data = node_spec_data(n, a);
     const struct json *cwd = current(n, data, a, "cwd"), *retry = current(n, data, a, "retry");
-
     *ret_command = (struct node_command){
         .argv = make_argv(type, current(n, data, a, "command"), current(n, data, a, "args"), a),
         .env = make_env(current(n, data, a, "env"), a),
@@ -242,7 +230,6 @@ void node_command(const struct dag_node *n, enum node_type type, struct arena *a
 int64_t node_delay_ms(const struct node_command *c, uint32_t attempts)
 {
     int64_t ms = c->delay_ms;
-
     for (uint32_t i = 1; i < attempts && ms < c->delay_max_ms; i++)
         ms *= 2;
     return ms < c->delay_max_ms ? ms : c->delay_max_ms;
@@ -262,16 +249,12 @@ static void empty_value(struct node_datum *v)
 {
     buf_release(&v->bytes);
     free(v->slots);
-    v->slots = NULL;
-    v->slot_count = 0;
-    v->len = 0;
-    v->is_text = false;
+    *v = (struct node_datum){.next = v->next, .key = v->key, .live_pid = v->live_pid};
 }
 
 struct node_datum *node_set_value(struct dag_node *n, struct str key)
 {
     struct node_datum *v = node_value(n, key);
-
     if (v) {
         empty_value(v);
     } else {
@@ -284,28 +267,22 @@ struct node_datum *node_set_value(struct dag_node *n, struct str key)
     return v;
 }
 
-void node_drop_value(struct dag_node *n, struct str key)
-{
-    for (struct node_datum **at = &n->values; *at; at = &(*at)->next) {
-        struct node_datum *v = *at;
-
-        if (!str_eq(str_of(v->key), key))
-            continue;
-        *at = v->next;
-        empty_value(v);
-        free(v->key);
-        free(v);
-        return;
-    }
-}
-
-void node_set_text(struct dag_node *n, const char *key, struct str text)
+struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text)
 {
     struct node_datum *v = node_set_value(n, str_of(key));
-
     v->is_text = true;
     v->len = text.len;
     buf_put_str(&v->bytes, text);
+    return v;
+}
+
+struct node_datum *node_set_json(struct dag_node *n, struct str key, const struct json *json)
+{
+    struct node_datum *v = node_set_value(n, key);
+    v->is_text = json->kind == JSON_TEXT;
+    v->len = v->is_text ? json->text.len : 0;
+    buf_put_str(&v->bytes, v->is_text ? json->text : json->raw);
+    return v;
 }
 
 void node_set_int(struct dag_node *n, const char *key, int64_t number)
@@ -327,8 +304,138 @@ uint64_t node_live_pid(const struct dag_node *n)
 
 void node_free(struct dag_node *n)
 {
-    while (n->values)
-        node_drop_value(n, str_of(n->values->key));
+    for (struct node_datum *v = n->values, *next; v; v = next) {
+        next = v->next;
+        empty_value(v);
+        free(v->key);
+        free(v);
+    }
     free(n->reason);
     free(n);
+}
+
+/* The record (node.h has the format). */
+
+void node_put_value(struct buf *b, const struct node_datum *v)
+{
+    if (v->is_text)
+        json_member_text(b, v->key, buf_str(&v->bytes));
+    else
+        json_member_raw(b, v->key, buf_str(&v->bytes));
+}
+
+static void put_slots(struct buf *b, const struct node_datum *v)
+{
+    json_member_open(b, v->key, '{');
+    json_member_int(b, "pid", (int64_t)v->pid);
+    json_member_open(b, "slots", '[');
+    for (uint32_t i = 0; i < v->slot_count; i++) {
+        json_open(b, '[');
+        json_put_int(b, v->slots[i].number);
+        json_put_int(b, v->slots[i].len);
+        json_close(b, ']');
+    }
+    json_close(b, ']');
+    if (v->bytes.len)
+        json_member_text(b, "tail", buf_str(&v->bytes));
+    json_close(b, '}');
+}
+
+static void put_values(struct buf *b, const struct dag_node *n)
+{
+    json_member_open(b, "values", '{');
+    for (const struct node_datum *v = n->values; v; v = v->next)
+        if (!v->slot_count)
+            node_put_value(b, v);
+    json_close(b, '}');
+    json_member_open(b, "slotted", '{');
+    for (const struct node_datum *v = n->values; v; v = v->next)
+        if (v->slot_count)
+            put_slots(b, v);
+    json_close(b, '}');
+}
+
+static void put_number(struct buf *b, const char *key, int64_t number)
+{
+    if (number)
+        json_member_int(b, key, number);
+}
+
+void node_put_record(struct buf *b, const struct dag_node *n, enum node_state state,
+                     enum node_branch taken)
+{
+    json_open(b, '{');
+    json_member_text(b, "state", str_of(node_state_name(state)));
+    put_number(b, "started", n->started_ms);
+    put_number(b, "ended", n->ended_ms);
+    put_number(b, "attempts", n->attempts);
+    if (n->reason)
+        json_member_text(b, "reason", str_of(n->reason));
+    if (taken)
+        json_member_text(b, "taken", str_of(node_branch_name(taken)));
+    if (n->values)
+        put_values(b, n);
+    json_close(b, '}');
+}
+
+static int read_slots(struct dag_node *n, struct node_datum *v, const struct json *slots)
+{
+    const struct json *list = json_get(slots, "slots");
+    struct str tail = {0};
+    int64_t pid = 0;
+    if (json_get_int(slots, "pid", &pid, NULL) != 1 || !list || list->kind != JSON_LIST ||
+        json_get_text(slots, "tail", &tail, NULL) < 0)
+        return DROVER_DAMAGED;
+    v->is_text = true;
+    buf_put_str(&v->bytes, tail);
+    v->len = tail.len;
+    v->pid = (uint64_t)pid;
+    if (v->pid > n->next_pid)
+        n->next_pid = v->pid;
+    v->slots = mem_zalloc((list->count + 1) * sizeof *v->slots);
+    json_each(m, list) {
+        const struct json *len = m->kind == JSON_LIST && m->first ? m->first->next : NULL;
+        if (!len || m->first->kind != JSON_INT || len->kind != JSON_INT)
+            return DROVER_DAMAGED;
+        v->slots[v->slot_count++] =
+            (struct datum_slot){(uint32_t)m->first->number, (uint32_t)len->number};
+        v->len += (uint32_t)len->number;
+        if (m->first->number >= n->next_slot)
+            n->next_slot = (uint32_t)m->first->number + 1;
+    }
+    return 0;
+}
+
+static int read_values(struct dag_node *n, const struct json *record)
+{
+    const struct json *values = json_get(record, "values"), *slotted = json_get(record, "slotted");
+    if (values && values->kind == JSON_OBJECT)
+        json_each(m, values)
+            node_set_json(n, m->key, m);
+    if (slotted && slotted->kind == JSON_OBJECT)
+        json_each(m, slotted)
+            TRY(read_slots(n, node_set_value(n, m->key), m));
+    return 0;
+}
+
+int node_read_record(struct dag_node *n, struct str text, struct arena *a, int *ret_state,
+                     int *ret_taken)
+{
+    const struct json *v = json_parse(a, text, NULL);
+    struct str state = {0}, taken = {0}, reason = {0};
+    int64_t attempts = 0;
+    if (!v || json_get_text(v, "state", &state, NULL) != 1 || node_state_of(state) < 0 ||
+        json_get_int(v, "started", &n->started_ms, NULL) < 0 ||
+        json_get_int(v, "ended", &n->ended_ms, NULL) < 0 ||
+        json_get_int(v, "attempts", &attempts, NULL) < 0 ||
+        json_get_text(v, "reason", &reason, NULL) < 0 ||
+        json_get_text(v, "taken", &taken, NULL) < 0 || (taken.len && node_branch_of(taken) < 0))
+        return DROVER_DAMAGED;
+    n->attempts = (uint32_t)attempts;
+    if (reason.len)
+        node_set_reason(n, arena_text(a, reason));
+    *ret_state = node_state_of(state);
+    *ret_taken = taken.len ? node_branch_of(taken) : BRANCH_NONE;
+    n->recorded = true;
+    return read_values(n, v);
 }

@@ -65,7 +65,6 @@ struct chunk_text {
     struct buf text;
 };
 
-struct node_wait; /* requests that wait for the node to end: http_scheduler.c */
 struct run;
 
 struct dag_node {
@@ -97,9 +96,8 @@ struct dag_node {
     bool ahead;           /* claimed ahead: its agent starts it when another run has ended */
     uint32_t mark;        /* start mark (started.h); 0: none */
     uint32_t pins;        /* pending operations that refer to it */
-    uint32_t running_at, parked_at; /* index in dag.running and dag.parked, from 1 */
-    struct run *run;                /* while it runs in this process */
-    struct node_wait *waits;
+    uint32_t list_at;     /* index in dag.running or dag.parked */
+    struct run *run;      /* while it runs in this process */
 };
 
 /* How to run a node. In the arena. */
@@ -111,6 +109,9 @@ struct node_command {
     int64_t retries, delay_ms, delay_max_ms;
 };
 
+/* The arguments of a %.*s in a message: at most 80 bytes of a text from outside. */
+#define NODE_CUT(s) (int)((s).len < 80 ? (s).len : 80), (s).p
+
 /* Names, and the values they name; -1: no such name. */
 const char *node_type_name(enum node_type t);
 const char *node_state_name(enum node_state s);
@@ -121,9 +122,7 @@ int node_state_of(struct str name);
 int node_when_of(struct str name);
 int node_branch_of(struct str name);
 
-/*
- * Input keys say how a command runs and are fixed once it has started. A run sets the result keys.
- */
+/* Input keys say how a command runs and are fixed once it started. A run sets the result keys. */
 bool node_key_is_input(struct str key);
 bool node_key_is_result(struct str key);
 bool node_key_is_output(struct str key); /* stdout, stderr, mixedout */
@@ -135,19 +134,24 @@ int node_check_value(enum node_type type, struct str key, const struct json *v,
 /* Checks the data of a new node. */
 int node_check_data(enum node_type type, const struct json *data, struct err_info *ret_error);
 
+/* The data of the spec, or NULL. */
+const struct json *node_spec_data(const struct dag_node *n, struct arena *a);
+
 void node_command(const struct dag_node *n, enum node_type type, struct arena *a,
                   struct node_command *ret_command);
 
 struct node_datum *node_value(const struct dag_node *n, struct str key);
 struct node_datum *node_set_value(struct dag_node *n, struct str key); /* creates or empties it */
-void node_drop_value(struct dag_node *n, struct str key);
-void node_set_text(struct dag_node *n, const char *key, struct str text);
+struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text);
+struct node_datum *node_set_json(struct dag_node *n, struct str key, const struct json *json);
 void node_set_int(struct dag_node *n, const char *key, int64_t number);
 void node_set_reason(struct dag_node *n, const char *reason);
 /* The pid of the output of the current run, or of the next one. */
 uint64_t node_live_pid(const struct dag_node *n);
 
 void node_free(struct dag_node *n);
+
+void node_put_value(struct buf *b, const struct node_datum *v); /* as a member of an object */
 
 /* The record. Reading returns DAMAGED for invalid data. */
 void node_put_record(struct buf *b, const struct dag_node *n, enum node_state state,

@@ -12,20 +12,16 @@
 
 #include "base/mem.h"
 
-static uint32_t grown(uint32_t cap, uint32_t need)
-{
-    uint64_t n = cap ? cap : 16;
-
-    while (n < need)
-        n *= 2;
-    assert(n <= UINT32_MAX / 2);
-    return (uint32_t)n;
-}
-
 void plan_changes_put(struct plan_changes *c, uint32_t ref)
 {
     mem_grow(c->refs, c->count, c->cap);
     c->refs[c->count++] = ref;
+}
+
+static void changes_append(struct plan_changes *c, const struct plan_changes *more, size_t from)
+{
+    for (size_t i = from; i < more->count; i++)
+        plan_changes_put(c, more->refs[i]);
 }
 
 void plan_changes_release(struct plan_changes *c)
@@ -46,35 +42,11 @@ void plan_release(struct dag_plan *p)
     *p = (struct dag_plan){0};
 }
 
-void plan_reserve(struct dag_plan *p, uint32_t nodes, uint32_t edges)
-{
-    if (p->node_count + nodes + 1 > p->node_cap) {
-        p->node_cap = grown(p->node_cap, p->node_count + nodes + 1);
-        p->nodes = mem_realloc(p->nodes, (size_t)p->node_cap * sizeof *p->nodes);
-    }
-    if (p->edge_count + edges + 1 > p->edge_cap) {
-        p->edge_cap = grown(p->edge_cap, p->edge_count + edges + 1);
-        p->edges = mem_realloc(p->edges, (size_t)p->edge_cap * sizeof *p->edges);
-    }
-    if (!p->node_count)
-        p->nodes[p->node_count++] = (struct plan_node){0};
-    if (!p->edge_count)
-        p->edges[p->edge_count++] = (struct plan_edge){0};
-}
-
-static void set_state(struct dag_plan *p, struct plan_node *n, enum node_state state)
-{
-    p->states[n->state]--;
-    n->state = (uint8_t)state;
-    p->states[state]++;
-}
-
 /* The heaps. */
 
 static bool before(const struct dag_plan *p, uint32_t a, uint32_t b)
 {
     const struct plan_node *x = &p->nodes[a], *y = &p->nodes[b];
-
     return x->priority != y->priority ? x->priority > y->priority : x->id < y->id;
 }
 
@@ -105,17 +77,13 @@ static void heap_down(struct dag_plan *p, struct plan_heap *h, uint32_t at, uint
 
 static void heap_add(struct dag_plan *p, struct plan_heap *h, uint32_t ref)
 {
-    if (h->count == h->cap) {
-        h->cap = grown(h->cap, h->count + 1);
-        h->refs = mem_realloc(h->refs, (size_t)h->cap * sizeof *h->refs);
-    }
+    mem_grow(h->refs, h->count, h->cap);
     heap_up(p, h, h->count++, ref);
 }
 
 static void heap_remove(struct dag_plan *p, struct plan_heap *h, uint32_t ref)
 {
     uint32_t at = p->nodes[ref].place - 1, last = h->refs[--h->count];
-
     p->nodes[ref].place = 0;
     if (last == ref)
         return;
@@ -139,7 +107,6 @@ static void leave_queue(struct dag_plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
     struct plan_queue *q = queue_of(p, n->group);
-
     if (n->place)
         heap_remove(p, n->offered ? &q->offered : &q->ready, ref);
     n->offered = false;
@@ -151,7 +118,6 @@ static void link_edge(struct dag_plan *p, uint32_t parent, uint32_t child)
 {
     struct plan_node *from = &p->nodes[parent], *to = &p->nodes[child];
     uint32_t e = p->free_edge ? p->free_edge : p->edge_count++;
-
     if (p->free_edge)
         p->free_edge = p->edges[e].next_child;
     p->edges[e] = (struct plan_edge){
@@ -164,7 +130,6 @@ static void link_edge(struct dag_plan *p, uint32_t parent, uint32_t child)
 static void unlink_edge(struct dag_plan *p, uint32_t e)
 {
     struct plan_edge *x = &p->edges[e];
-
     if (x->prev_child)
         p->edges[x->prev_child].next_child = x->next_child;
     else
@@ -181,33 +146,28 @@ static void unlink_edge(struct dag_plan *p, uint32_t e)
 
 /* Propagation. */
 
-/* The child is on the branch that its parent did not select. */
-static bool is_untaken(const struct plan_node *parent, const struct plan_node *child)
-{
-    return parent->type == NODE_IF && parent->state == NODE_FINISHED && child->branch &&
-           child->branch != parent->taken;
-}
-
-/* Whether this parent, which has ended, prevents the child from ever starting. */
+/*
+ * Whether this parent, which has ended, prevents the child from ever starting: it did not select
+ * the branch of the child, or it did not succeed.
+ */
 static bool dooms(const struct plan_node *parent, const struct plan_node *child)
 {
-    if (is_untaken(parent, child))
-        return true;
-    return child->when == WHEN_SUCCESS && parent->state != NODE_FINISHED;
+    bool selects = parent->type == NODE_IF && parent->state == NODE_FINISHED && child->branch;
+    return (selects && child->branch != parent->taken) ||
+           (child->when == WHEN_SUCCESS && parent->state != NODE_FINISHED);
 }
 
 /* Skips, finishes or queues an incipient node if all its parents have ended or one dooms it. */
 static void decide(struct dag_plan *p, uint32_t ref, bool doomed, struct plan_changes *changes)
 {
     struct plan_node *n = &p->nodes[ref];
-
     if (!doomed && n->waiting)
         return;
     plan_changes_put(changes, ref);
     if (doomed || (n->when == WHEN_FAILURE && !n->failed))
-        set_state(p, n, NODE_SKIPPED);
+        n->state = NODE_SKIPPED;
     else if (n->type == NODE_GROUP)
-        set_state(p, n, NODE_FINISHED);
+        n->state = NODE_FINISHED;
     else
         heap_add(p, &queue_of(p, n->group)->ready, ref);
 }
@@ -216,11 +176,9 @@ static void decide(struct dag_plan *p, uint32_t ref, bool doomed, struct plan_ch
 static void update_children(struct dag_plan *p, uint32_t ref, struct plan_changes *changes)
 {
     const struct plan_node *n = &p->nodes[ref];
-
     plan_each_child(e, p, ref) {
         uint32_t child = p->edges[e].child;
         struct plan_node *c = &p->nodes[child];
-
         if (c->state != NODE_INCIPIENT || c->place)
             continue;
         c->waiting--;
@@ -241,11 +199,9 @@ static bool count_parents(struct dag_plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
     bool doomed = false;
-
     n->waiting = n->failed = 0;
     plan_each_parent(e, p, ref) {
         const struct plan_node *parent = &p->nodes[p->edges[e].parent];
-
         if (!node_state_is_terminal(parent->state)) {
             n->waiting++;
             continue;
@@ -264,38 +220,89 @@ static void decide_all(struct dag_plan *p, const uint32_t *refs, uint32_t count,
                        struct plan_changes *changes)
 {
     size_t from = changes->count;
-    bool *doomed = mem_zalloc(count + 1);
-
+    CLEANUP(mem_free) bool *doomed = mem_zalloc(count + 1);
     for (uint32_t i = 0; i < count; i++)
         if (p->nodes[refs[i]].state == NODE_INCIPIENT)
             doomed[i] = count_parents(p, refs[i]);
     for (uint32_t i = 0; i < count; i++)
         if (p->nodes[refs[i]].state == NODE_INCIPIENT)
             decide(p, refs[i], doomed[i], changes);
-    free(doomed);
     propagate(p, from, changes);
 }
 
 /* Adding. */
 
+enum { SEARCH_NEW, SEARCH_OPEN, SEARCH_DONE };
+
+/* A depth-first search along the parents of the same request, with a stack of its own (`path`). */
+bool plan_has_cycle(const struct plan_spec *specs, uint32_t count, struct plan_changes *ret_cycle)
+{
+    CLEANUP(mem_free) uint8_t *marks = mem_zalloc(count + 1);
+    CLEANUP(mem_free) uint32_t *next = mem_zalloc((count + 1) * sizeof *next); /* parent to see */
+    CLEANUP(plan_changes_release) struct plan_changes path = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (marks[i] == SEARCH_NEW)
+            plan_changes_put(&path, i);
+        while (path.count) {
+            uint32_t at = path.refs[path.count - 1];
+            marks[at] = SEARCH_OPEN;
+            if (next[at] == specs[at].parent_count) {
+                marks[at] = SEARCH_DONE;
+                path.count--;
+                continue;
+            }
+            uint32_t parent = specs[at].parents[next[at]++];
+            if (!(parent & PLAN_IN_BATCH))
+                continue;
+            parent ^= PLAN_IN_BATCH;
+            if (marks[parent] == SEARCH_OPEN) {
+                size_t from = 0; /* the path from this parent on is the cycle */
+                while (path.refs[from] != parent)
+                    from++;
+                if (ret_cycle)
+                    changes_append(ret_cycle, &path, from);
+                return true;
+            }
+            if (marks[parent] == SEARCH_NEW)
+                plan_changes_put(&path, parent);
+        }
+    }
+    return false;
+}
+
+static uint32_t grown(uint32_t cap, uint32_t need)
+{
+    uint64_t n = cap ? cap : 16;
+    while (n < need)
+        n *= 2;
+    assert(n <= UINT32_MAX / 2);
+    return (uint32_t)n;
+}
+
+/* Allocates space for more nodes and edges at once. The first of each is not used. */
+static void reserve(struct dag_plan *p, uint32_t nodes, uint32_t edges)
+{
+    if (p->node_count + nodes + 1 > p->node_cap) {
+        p->node_cap = grown(p->node_cap, p->node_count + nodes + 1);
+        p->nodes = mem_realloc(p->nodes, (size_t)p->node_cap * sizeof *p->nodes);
+    }
+    if (p->edge_count + edges + 1 > p->edge_cap) {
+        p->edge_cap = grown(p->edge_cap, p->edge_count + edges + 1);
+        p->edges = mem_realloc(p->edges, (size_t)p->edge_cap * sizeof *p->edges);
+    }
+    if (!p->node_count)
+        p->nodes[p->node_count++] = (struct plan_node){0};
+    if (!p->edge_count)
+        p->edges[p->edge_count++] = (struct plan_edge){0};
+}
+
 static uint32_t new_node(struct dag_plan *p, const struct plan_spec *s)
 {
     uint32_t ref = p->free_node ? p->free_node : p->node_count++;
-
     if (p->free_node)
         p->free_node = p->nodes[ref].children;
-    p->nodes[ref] = (struct plan_node){
-        .id = s->id,
-        .priority = s->priority,
-        .group = s->group,
-        .type = s->type,
-        .when = s->when,
-        .branch = s->branch,
-        .state = s->state,
-        .taken = s->taken,
-        .used = true,
-    };
-    p->states[s->state]++;
+    p->nodes[ref] = s->node;
+    p->nodes[ref].used = true;
     p->used++;
     return ref;
 }
@@ -304,21 +311,19 @@ bool plan_add(struct dag_plan *p, const struct plan_spec *specs, uint32_t count,
               struct plan_changes *changes)
 {
     uint64_t edges = 0;
-
     if (plan_has_cycle(specs, count, NULL))
         return false;
     for (uint32_t i = 0; i < count; i++)
         edges += specs[i].parent_count;
     assert(edges < UINT32_MAX / 4);
-    plan_reserve(p, count, (uint32_t)edges);
+    reserve(p, count, (uint32_t)edges);
     for (uint32_t i = 0; i < count; i++)
         ret_refs[i] = new_node(p, &specs[i]);
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = specs[i].parent_count; k-- > 0;) {
             uint32_t parent = specs[i].parents[k];
-
-            if (parent & (uint32_t)PLAN_IN_BATCH)
-                parent = ret_refs[parent ^ (uint32_t)PLAN_IN_BATCH];
+            if (parent & PLAN_IN_BATCH)
+                parent = ret_refs[parent ^ PLAN_IN_BATCH];
             link_edge(p, parent, ret_refs[i]);
         }
     decide_all(p, ret_refs, count, changes);
@@ -327,20 +332,16 @@ bool plan_add(struct dag_plan *p, const struct plan_spec *specs, uint32_t count,
 
 /* Starting and ending. */
 
-static uint32_t heap_top(const struct plan_heap *h)
-{
-    return h->count ? h->refs[0] : 0;
-}
-
 uint32_t plan_best_unoffered(const struct dag_plan *p, uint32_t group)
 {
-    return group < p->queue_count ? heap_top(&p->queues[group].ready) : 0;
+    const struct plan_heap *h = group < p->queue_count ? &p->queues[group].ready : NULL;
+    return h && h->count ? h->refs[0] : 0;
 }
 
 uint32_t plan_best(const struct dag_plan *p, uint32_t group)
 {
-    uint32_t ready = plan_best_unoffered(p, group);
-    uint32_t offered = group < p->queue_count ? heap_top(&p->queues[group].offered) : 0;
+    const struct plan_heap *h = group < p->queue_count ? &p->queues[group].offered : NULL;
+    uint32_t ready = plan_best_unoffered(p, group), offered = h && h->count ? h->refs[0] : 0;
     if (!ready || !offered)
         return ready ? ready : offered;
     return before(p, ready, offered) ? ready : offered;
@@ -349,7 +350,6 @@ uint32_t plan_best(const struct dag_plan *p, uint32_t group)
 void plan_offer(struct dag_plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
-
     assert(n->place && !n->offered);
     leave_queue(p, ref);
     heap_add(p, &queue_of(p, n->group)->offered, ref);
@@ -360,19 +360,18 @@ void plan_start(struct dag_plan *p, uint32_t ref)
 {
     assert(p->nodes[ref].place);
     leave_queue(p, ref);
-    set_state(p, &p->nodes[ref], NODE_RUNNING);
+    p->nodes[ref].state = NODE_RUNNING;
 }
 
 void plan_park(struct dag_plan *p, uint32_t ref)
 {
     assert(p->nodes[ref].state == NODE_RUNNING);
-    set_state(p, &p->nodes[ref], NODE_INCIPIENT);
+    p->nodes[ref].state = NODE_INCIPIENT;
 }
 
 void plan_unpark(struct dag_plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
-
     if (n->state == NODE_INCIPIENT && !n->place && !n->waiting)
         heap_add(p, &queue_of(p, n->group)->ready, ref);
 }
@@ -381,25 +380,21 @@ void plan_end(struct dag_plan *p, uint32_t ref, enum node_state state, enum node
               struct plan_changes *changes)
 {
     size_t from = changes->count;
-
     assert(node_state_is_terminal(state) && !node_state_is_terminal(p->nodes[ref].state));
     leave_queue(p, ref);
-    set_state(p, &p->nodes[ref], state);
+    p->nodes[ref].state = (uint8_t)state;
     p->nodes[ref].taken = (uint8_t)taken;
     plan_changes_put(changes, ref);
     propagate(p, from, changes);
 }
 
-/*
- * A parent that had ended in state `was` is incipient again: reverts what followed for the child.
- */
+/* A parent that had ended as `was` is incipient again: reverts what followed for the child. */
 static void revert_child(struct dag_plan *p, uint32_t child, enum node_state was,
                          struct plan_changes *again, struct plan_changes *stopped)
 {
     struct plan_node *c = &p->nodes[child];
-
     if (c->state == NODE_SKIPPED) {
-        set_state(p, c, NODE_INCIPIENT);
+        c->state = NODE_INCIPIENT;
         plan_changes_put(again, child);
     } else if (c->state == NODE_INCIPIENT && c->place) {
         leave_queue(p, child);
@@ -413,41 +408,33 @@ static void revert_child(struct dag_plan *p, uint32_t child, enum node_state was
 void plan_retry(struct dag_plan *p, uint32_t ref, struct plan_changes *changes)
 {
     enum node_state was = p->nodes[ref].state;
-    struct plan_changes again = {0}, stopped = {0};
-
+    CLEANUP(plan_changes_release) struct plan_changes again = {0}, stopped = {0};
     assert(node_state_is_terminal(was));
     plan_changes_put(&again, ref);
-    set_state(p, &p->nodes[ref], NODE_INCIPIENT);
+    p->nodes[ref].state = NODE_INCIPIENT;
     for (size_t i = 0; i < again.count; i++, was = NODE_SKIPPED)
         plan_each_child(e, p, again.refs[i])
             revert_child(p, p->edges[e].child, was, &again, &stopped);
-    for (size_t i = 0; i < stopped.count; i++)
-        plan_changes_put(&again, stopped.refs[i]);
-    for (size_t i = 0; i < again.count; i++)
-        plan_changes_put(changes, again.refs[i]);
+    changes_append(&again, &stopped, 0);
+    changes_append(changes, &again, 0);
     decide_all(p, again.refs, (uint32_t)again.count, changes);
-    plan_changes_release(&again);
-    plan_changes_release(&stopped);
 }
 
 /* Removing. */
 
 void plan_descendants(const struct dag_plan *p, uint32_t ref, struct plan_changes *ret_refs)
 {
-    bool *seen = mem_zalloc(p->node_count);
+    CLEANUP(mem_free) bool *seen = mem_zalloc(p->node_count);
     size_t from = ret_refs->count;
-
     plan_changes_put(ret_refs, ref);
     seen[ref] = true;
     for (size_t i = from; i < ret_refs->count; i++)
         plan_each_child(e, p, ret_refs->refs[i]) {
             uint32_t child = p->edges[e].child;
-
             if (!seen[child])
                 plan_changes_put(ret_refs, child);
             seen[child] = true;
         }
-    free(seen);
 }
 
 bool plan_is_removable(const struct dag_plan *p, uint32_t ref)
@@ -461,14 +448,12 @@ bool plan_is_removable(const struct dag_plan *p, uint32_t ref)
 void plan_remove(struct dag_plan *p, uint32_t ref)
 {
     struct plan_node *n = &p->nodes[ref];
-
     assert(n->used && n->state != NODE_RUNNING);
     leave_queue(p, ref);
     while (n->children)
         unlink_edge(p, n->children);
     while (n->parents)
         unlink_edge(p, n->parents);
-    p->states[n->state]--;
     p->used--;
     *n = (struct plan_node){.children = p->free_node};
     p->free_node = ref;

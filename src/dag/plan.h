@@ -87,7 +87,6 @@ struct dag_plan {
     struct plan_queue *queues; /* by group */
     uint32_t queue_count;
     uint32_t used; /* nodes */
-    uint32_t states[NODE_SKIPPED + 1];
 };
 
 struct plan_changes {
@@ -96,29 +95,22 @@ struct plan_changes {
 };
 
 /* One node of a request to add. */
-enum { PLAN_IN_BATCH = INT32_MIN }; /* high bit of a parent: an index into the same request */
+#define PLAN_IN_BATCH UINT32_C(0x80000000) /* flags a parent: an index into the same request */
 
 struct plan_spec {
-    uint64_t id;
-    int32_t priority;
-    uint32_t group;
-    uint8_t type, when, branch;
-    uint8_t state, taken; /* as loaded from the store; incipient for a new node */
+    struct plan_node node; /* its first fields, type to branch; state and taken as stored */
     const uint32_t *parents;
     uint32_t parent_count;
 };
 
 static inline uint32_t plan_in_batch(uint32_t index)
 {
-    return index | (uint32_t)PLAN_IN_BATCH;
+    return index | PLAN_IN_BATCH;
 }
 
 void plan_release(struct dag_plan *p);
 void plan_changes_put(struct plan_changes *c, uint32_t ref);
 void plan_changes_release(struct plan_changes *c);
-
-/* Allocates space for more nodes and edges at once. */
-void plan_reserve(struct dag_plan *p, uint32_t nodes, uint32_t edges);
 
 /*
  * Whether the parents within one request form a cycle. Then ret_cycle, which may be NULL, receives

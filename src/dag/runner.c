@@ -5,7 +5,7 @@
  *
  * The process is a child subreaper, so orphaned descendants become its children. A slow timer waits
  * for them, and leaves alone children that other code in this process may be about to wait for.
- * run_start.c starts commands.
+ * spawn.c starts commands.
  */
 #include "dag/runner_impl.h"
 
@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -25,9 +24,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
-#include "dag/cgroup.h"
-#include "dag/orphans.h"
-#include "dag/spawn.h"
 
 enum {
     EVENTS_MAX = 64,
@@ -50,7 +46,6 @@ static void close_watch(struct run_watch *w)
 static void finish(struct run *r)
 {
     struct runner *rr = r->runner;
-
     if (r->over)
         return;
     r->over = true;
@@ -58,17 +53,16 @@ static void finish(struct run *r)
         close_watch(&r->watches[i]);
     if (r->log_fd >= 0)
         close(r->log_fd);
-    waitpid(r->pid, NULL, WNOHANG);
+    waitpid(r->orphans.leader, NULL, WNOHANG);
     if (r->prev)
         r->prev->next = r->next;
     else
         rr->runs = r->next;
     if (r->next)
         r->next->prev = r->prev;
-    rr->count--;
-    if (r->cgroup)
-        cgroups_give(rr->cgroups, r->cgroup);
-    r->cgroup = NULL;
+    if (r->orphans.cgroup)
+        cgroups_give(rr->cgroups, r->orphans.cgroup);
+    r->orphans.cgroup = NULL;
     r->done(r->arg, r, &r->end);
 }
 
@@ -85,6 +79,33 @@ static void finish_if_over(struct run *r)
 
 /* Output. */
 
+void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len)
+{
+    o->total += len;
+    if (o->cut)
+        return;
+    if (o->text.len + len <= cap_len) {
+        buf_put(&o->text, p, len);
+        return;
+    }
+    buf_put(&o->text, p, cap_len - o->text.len);
+    o->text.len = output_whole(o->text.p, o->text.len);
+    buf_printf(&o->text, "\n[drover: cut here, only the first %zu bytes are kept]\n", cap_len);
+    o->cut = true;
+}
+
+size_t output_whole(const char *p, size_t len)
+{
+    size_t at = p ? len : 0;
+    while (at && len - at < 3 && ((unsigned char)p[at - 1] & 0xc0) == 0x80)
+        at--;
+    if (!at || (unsigned char)p[at - 1] < 0xc0)
+        return len; /* ends with a complete character, or is not UTF-8 */
+    unsigned char first = (unsigned char)p[--at];
+    size_t need = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    return len - at >= need ? len : at;
+}
+
 static void append_output(struct run *r, enum run_stream s, const char *p, size_t len)
 {
     output_put(&r->outputs[s], p, len, r->cap_len);
@@ -100,7 +121,6 @@ static bool read_piece(struct run_watch *w)
 {
     struct run *r = w->run;
     ssize_t n = w->fd < 0 ? -1 : read(w->fd, r->runner->piece, RUN_PIECE_LEN);
-
     if (n > 0)
         append_output(r, (enum run_stream)w->kind, r->runner->piece, (size_t)n);
     else if (w->fd >= 0 && (n == 0 || (errno != EAGAIN && errno != EINTR)))
@@ -111,7 +131,6 @@ static bool read_piece(struct run_watch *w)
 static void on_readable(struct run_watch *w)
 {
     struct run *r = w->run;
-
     if (read_piece(w) && r->printed)
         r->printed(r->arg, r);
     finish_if_over(r);
@@ -132,7 +151,6 @@ static void drain(struct run *r)
 static void on_exit_of(struct run *r)
 {
     siginfo_t info = {0};
-
     if (r->exited ||
         waitid(P_PIDFD, (id_t)r->watches[WATCH_PROCESS].fd, &info, WEXITED | WNOHANG | WNOWAIT) ||
         !info.si_pid)
@@ -158,12 +176,10 @@ static void on_events(uv_poll_t *poll, int status, int flags)
     struct runner *rr = poll->data;
     struct epoll_event events[EVENTS_MAX];
     int n = epoll_wait(rr->epoll, events, EVENTS_MAX, 0);
-
     (void)status;
     (void)flags;
     for (int i = 0; i < n; i++) {
         struct run_watch *w = events[i].data.ptr;
-
         if (w->kind == WATCH_PROCESS)
             continue;
         on_readable(w);
@@ -176,24 +192,10 @@ static void on_events(uv_poll_t *poll, int status, int flags)
 
 /* Killing. */
 
-static struct orphan_key key_of(const struct run *r)
-{
-    return (struct orphan_key){.leader = r->pid, .token = r->token, .cgroup = r->cgroup};
-}
-
-static bool terminate_all(struct run *r)
-{
-    struct orphan_key key = key_of(r);
-
-    return orphans_terminate(&r->orphans, &key);
-}
-
 static bool kill_all(struct run *r)
 {
-    struct orphan_key key = key_of(r);
-
-    kill(-r->pid, SIGKILL);
-    return orphans_signal(&key, SIGKILL);
+    kill(-r->orphans.leader, SIGKILL);
+    return orphans_signal(&r->orphans, SIGKILL);
 }
 
 void run_kill(struct run *r, int64_t grace_ms)
@@ -203,7 +205,7 @@ void run_kill(struct run *r, int64_t grace_ms)
     r->killing = true;
     r->end.how = RUN_KILLED;
     r->kill_at = clock_boot_ms() + grace_ms;
-    terminate_all(r);
+    orphans_terminate(&r->orphans);
     runner_arm_timer(r->runner, clock_boot_ms() + KILL_TICK_MS);
 }
 
@@ -213,7 +215,7 @@ static void kill_tick(struct run *r, int64_t now)
         r->killed_hard = true;
         r->give_up_at = now + KILL_GIVE_UP_MS;
     }
-    bool alive = r->killed_hard ? kill_all(r) : terminate_all(r);
+    bool alive = r->killed_hard ? kill_all(r) : orphans_terminate(&r->orphans);
     if (r->exited && (!alive || now >= r->give_up_at))
         finish(r); /* give_up_at: a process is stuck in the kernel and cannot die yet */
 }
@@ -222,13 +224,9 @@ static void kill_tick(struct run *r, int64_t now)
 
 static int64_t due_at(const struct run *r, int64_t now)
 {
-    int64_t at = r->timeout_at;
-
     if (r->killing)
         return now + KILL_TICK_MS;
-    if (r->linger_at < at)
-        at = r->linger_at;
-    return at;
+    return r->linger_at < r->timeout_at ? r->linger_at : r->timeout_at;
 }
 
 static void tick_run(struct run *r, int64_t now)
@@ -247,7 +245,6 @@ static void on_timer(uv_timer_t *timer)
 {
     struct runner *rr = timer->data;
     int64_t now = clock_boot_ms(), next = INT64_MAX;
-
     rr->timer_at = INT64_MAX;
     for (struct run *r = rr->runs, *after; r; r = after) {
         after = r->next;
@@ -263,7 +260,6 @@ static void on_timer(uv_timer_t *timer)
 void runner_arm_timer(struct runner *rr, int64_t at)
 {
     int64_t now = clock_boot_ms();
-
     if (at >= rr->timer_at || rr->closing)
         return;
     rr->timer_at = at;
@@ -273,10 +269,10 @@ void runner_arm_timer(struct runner *rr, int64_t at)
 
 static bool is_run(const struct runner *rr, pid_t pid)
 {
-    for (const struct run *r = rr->runs; r; r = r->next)
-        if (r->pid == pid)
-            return true;
-    return false;
+    const struct run *r = rr->runs;
+    while (r && r->orphans.leader != pid)
+        r = r->next;
+    return r != NULL;
 }
 
 /* Reaps orphans that were zombies already at the previous tick. */
@@ -284,7 +280,6 @@ static void on_reaper(uv_timer_t *timer)
 {
     struct runner *rr = timer->data;
     siginfo_t info = {0};
-
     if (rr->cgroups)
         cgroups_sweep(rr->cgroups);
     while (!waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid) {
@@ -303,17 +298,12 @@ const struct run_output *run_output(const struct run *r, enum run_stream s)
     return &r->outputs[s];
 }
 
-pid_t run_pid(const struct run *r)
-{
-    return r->pid;
-}
-
 void run_free(struct run *r)
 {
     for (int i = 0; i < RUN_STREAMS; i++)
         buf_release(&r->outputs[i].text);
+    free((char *)r->orphans.token);
     orphans_release(&r->orphans);
-    free(r->token);
     free(r);
 }
 
@@ -322,44 +312,28 @@ void run_free(struct run *r)
 struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach)
 {
     struct runner *rr = mem_zalloc(sizeof *rr);
-
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     rr->loop = loop;
     rr->timer_at = INT64_MAX;
-    rr->spawner = spawner_open();
+    spawner_open(rr);
     rr->cgroups = reach == RUNNER_BY_CGROUP ? cgroups_open() : NULL;
     rr->epoll = epoll_create1(EPOLL_CLOEXEC);
-    rr->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     UV_CHECK(uv_poll_init(loop, &rr->poll, rr->epoll));
-    rr->poll.data = rr;
-    UV_CHECK(uv_poll_start(&rr->poll, UV_READABLE, on_events));
     UV_CHECK(uv_timer_init(loop, &rr->timer));
-    rr->timer.data = rr;
     UV_CHECK(uv_timer_init(loop, &rr->reaper));
-    rr->reaper.data = rr;
+    rr->poll.data = rr->timer.data = rr->reaper.data = rr;
+    UV_CHECK(uv_poll_start(&rr->poll, UV_READABLE, on_events));
     UV_CHECK(uv_timer_start(&rr->reaper, on_reaper, REAP_TICK_MS, REAP_TICK_MS));
     return rr;
-}
-
-bool runner_has_cgroups(const struct runner *rr)
-{
-    return rr->cgroups != NULL;
-}
-
-uint32_t runner_count(const struct runner *rr)
-{
-    return rr->count;
 }
 
 static void on_closed(uv_handle_t *handle)
 {
     struct runner *rr = handle->data;
-
     if (--rr->closing)
         return;
     close(rr->epoll);
-    close(rr->null);
-    spawner_close(rr->spawner);
+    spawner_close(rr);
     if (rr->cgroups)
         cgroups_close(rr->cgroups);
     free(rr);
@@ -371,18 +345,16 @@ static void end_all(struct runner *rr)
     int64_t until = clock_boot_ms() + CLOSE_GRACE_MS;
     struct timespec tick = {.tv_nsec = 5 * 1000 * 1000};
     bool left = true;
-
     for (struct run *r = rr->runs; r; r = r->next)
-        terminate_all(r);
+        orphans_terminate(&r->orphans);
     while (left && clock_boot_ms() < until) {
         nanosleep(&tick, NULL);
         left = false;
         for (struct run *r = rr->runs; r; r = r->next)
-            left |= terminate_all(r);
+            left |= orphans_terminate(&r->orphans);
     }
     while (rr->runs) {
         struct run *r = rr->runs;
-
         kill_all(r);
         r->end.how = RUN_KILLED;
         finish(r);
@@ -397,4 +369,15 @@ void runner_close(struct runner *rr)
     uv_close((uv_handle_t *)&rr->poll, on_closed);
     uv_close((uv_handle_t *)&rr->timer, on_closed);
     uv_close((uv_handle_t *)&rr->reaper, on_closed);
+}
+
+int run_make_log_dir(const char *dir, struct err_info *ret_error)
+{
+    struct stat st;
+    if (mkdir(dir, 0700) && errno != EEXIST)
+        return err_set_errno(ret_error, errno, "cannot create the log directory %s", dir);
+    int error = stat(dir, &st) ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    if (!error && faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS))
+        error = errno;
+    return error ? err_set_errno(ret_error, error, "cannot use the log directory %s", dir) : 0;
 }

@@ -25,9 +25,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 #include <uv.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 
@@ -52,6 +52,22 @@ void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len)
 
 /* The longest prefix of at most len bytes that does not split a UTF-8 character. */
 size_t output_whole(const char *p, size_t len);
+
+/*
+ * The environment of a command: a few of the server's variables, the position in the DAG, and the
+ * node's own variables.
+ */
+struct environment {
+    const char *url;      /* DROVER_URL; NULL: none */
+    const char *node;     /* DROVER_NODE */
+    const char *parent;   /* DROVER_PARENT: ids with commas, or "root" */
+    const char *token;    /* "DROVER_RUN=...": unique to this run */
+    const char *password; /* DROVER_TOKEN, to authenticate with the server; NULL: none */
+};
+
+/* In the arena, NULL-terminated. given, which may be NULL, overrides the server's variables. */
+const char **environment_make(struct arena *a, const struct environment *e,
+                              const char *const *given);
 
 struct run_spec {
     const char *const *argv; /* argv[0] without a slash is searched in the PATH of envp */
@@ -82,11 +98,7 @@ struct runner;
 enum runner_reach { RUNNER_BY_CGROUP, RUNNER_BY_GROUP };
 
 struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach);
-bool runner_has_cgroups(const struct runner *rr);
 void runner_close(struct runner *rr);
-
-/* The number of runs that are not over. */
-uint32_t runner_count(const struct runner *rr);
 
 /*
  * Starts a command. Returns NULL when that fails, with the reason in ret_error and *ret_status set
@@ -97,7 +109,6 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
                          struct err_info *ret_error);
 
 const struct run_output *run_output(const struct run *r, enum run_stream s);
-pid_t run_pid(const struct run *r);
 
 /* SIGTERM now, SIGKILL after the grace period. `done` is called as usual, with RUN_KILLED. */
 void run_kill(struct run *r, int64_t grace_ms);

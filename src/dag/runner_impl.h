@@ -1,9 +1,13 @@
-/* runner_impl - the structs that runner.c and run_start.c share. */
+/* runner_impl - the structs that runner.c and spawn.c share. */
 #ifndef DAG_RUNNER_IMPL_H
 #define DAG_RUNNER_IMPL_H
 
+#include <sys/resource.h>
+
 #include "dag/orphans.h"
 #include "dag/runner.h"
+
+enum { RUNNER_STACK_LEN = 64 * 1024, KERNEL_SIGNALS = 64 };
 
 enum { WATCH_STDOUT, WATCH_STDERR, WATCH_PROCESS, WATCHES };
 
@@ -15,13 +19,10 @@ struct run_watch {
 struct run {
     struct runner *runner;
     struct run *next, *prev;
-    pid_t pid;
     struct run_watch watches[WATCHES];
     struct run_output outputs[RUN_STREAMS];
     size_t cap_len;
     int log_fd;
-    char *token;
-    struct cgroup *cgroup; /* NULL: none */
     struct orphans orphans;
     run_done_fn *done;
     run_printed_fn *printed;
@@ -36,15 +37,25 @@ struct runner {
     uv_loop_t *loop;
     uv_poll_t poll;
     uv_timer_t timer, reaper;
-    struct spawner *spawner;
     struct cgroups *cgroups; /* NULL: not available */
-    int epoll, closing, null;
+    int epoll, closing;
     int64_t timer_at;
-    uint32_t count;
-    struct run *runs;
+    struct run *runs; /* that are not over */
     pid_t last_zombie;
+
+    /* For starting processes. */
+    int null;                              /* the standard input of commands */
+    bool no_clone3;                        /* it cannot be used */
+    char *stack;                           /* of the child, until execve */
+    unsigned char ignored[KERNEL_SIGNALS]; /* by this process: the child resets these signals */
+    int ignored_count;
+    struct rlimit files;
     char piece[RUN_PIECE_LEN];
 };
+
+/* The part that starts processes. */
+void spawner_open(struct runner *rr);
+void spawner_close(struct runner *rr);
 
 void runner_arm_timer(struct runner *rr, int64_t at);
 

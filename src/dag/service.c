@@ -1,86 +1,114 @@
-/* The service: opening and closing, the lists of nodes, timers. */
+/*
+ * The module: opens and closes the service, publishes state changes, keeps the timers, reads the
+ * stored state.
+ */
 #include "dag/service.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/uv_check.h"
-#include "dag/dag_impl.h"
+#include "dag/http.h"
+#include "dag/http_impl.h"
+#include "server/leader.h"
+
+enum { AGAIN_MS = 500, PRINTED_MS = 50 };
 
 int64_t dag_now_ms(const struct dag *d)
 {
-    return service_now_ms(d->o.tasks);
+    return service_now_ms(d->context->tasks);
 }
 
 uint64_t dag_key(const char *kind, int64_t number)
 {
     char text[24];
-
     snprintf(text, sizeof text, "%" PRId64, number);
     return http_key(kind, str_of(text), (struct str){0});
+}
+
+/* Publishing state changes. */
+
+static void wake_output(struct dag *d, const struct dag_node *n)
+{
+    http_topic_wake(&d->topic, dag_key("output", (int64_t)n->id), HTTP_TOPIC_ALL);
+}
+
+static void on_printer(uv_timer_t *timer)
+{
+    struct dag *d = timer->data;
+    d->printing = false;
+    for (uint32_t i = 0; i < d->running.count; i++)
+        if (d->running.nodes[i]->run)
+            wake_output(d, d->running.nodes[i]);
+}
+
+/* Requests that wait for output are woken 20 times a second at most, not with every line. */
+void dag_printed(struct dag *d)
+{
+    if (d->printing || d->closing)
+        return;
+    d->printing = true;
+    UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
+}
+
+static void publish_event(struct dag *d, const struct dag_node *n, const char *state)
+{
+    CLEANUP(buf_release) struct buf json = {0};
+    char id[24];
+    snprintf(id, sizeof id, "%" PRIu64, n->id);
+    if (d->graph.shown[n->index] == SHOWN_NONE)
+        buf_printf(&json, "{\"id\":\"%s\",\"state\":\"%s\"}", id, state);
+    else
+        node_put_metadata(&json, d, n, ~0u);
+    events_publish(d->context->events,
+                   &(struct event){
+                       .kind = "node",
+                       .id = str_of(id),
+                       .type = str_of(node_type_name(graph_plan(&d->graph, n)->type)),
+                       .state = str_of(state),
+                       .json = buf_str(&json),
+                   });
+}
+
+void dag_publish(struct dag *d, struct dag_node *n)
+{
+    if (!n) {
+        if (!d->ready)
+            http_topic_wake(&d->topic, dag_key("stopped", 0), HTTP_TOPIC_ALL);
+        http_topic_wake(&d->topic, dag_key("added", 0), HTTP_TOPIC_ALL);
+        return;
+    }
+    uint8_t shown = d->graph.shown[n->index];
+    bool removed = shown == SHOWN_NONE;
+    if (node_state_is_terminal(shown)) {
+        http_topic_wake(&d->topic, dag_key("ended", (int64_t)n->id), HTTP_TOPIC_ALL);
+        wake_output(d, n);
+    }
+    if (d->context->events)
+        publish_event(d, n, removed ? "deleted" : node_state_name(shown));
 }
 
 /* A node that waits for its next attempt is published as running. */
 enum node_state dag_visible(const struct dag *d, const struct dag_node *n)
 {
     enum node_state state = graph_state(&d->graph, n);
-
     if (n->ahead)
         return n->attempts > 1 ? NODE_RUNNING : NODE_INCIPIENT;
     return state == NODE_INCIPIENT && n->attempts ? NODE_RUNNING : state;
 }
 
-void dag_put_head(struct buf *b, const struct dag *d, uint64_t last)
+void dag_show(struct dag *d, struct dag_node *n)
 {
-    buf_printf(b, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "}", d->client, last);
-}
-
-/* The lists of running and parked nodes. */
-
-void dag_enter_running(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
-{
-    mem_grow(d->running, d->running_count, d->running_cap);
-    d->running[d->running_count++] = n;
-    n->running_at = d->running_count;
-    n->agent = agent;
-    n->lease_at = lease_at;
-    dag_arm(d, n->lease_at);
-}
-
-void dag_leave_running(struct dag *d, struct dag_node *n)
-{
-    struct dag_node *last = d->running[--d->running_count];
-
-    d->running[n->running_at - 1] = last;
-    last->running_at = n->running_at;
-    n->running_at = 0;
-    n->agent = AGENT_NONE;
-}
-
-void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
-{
-    mem_grow(d->parked, d->parked_count, d->parked_cap);
-    d->parked[d->parked_count++] = n;
-    n->parked_at = d->parked_count;
-    n->parked = true;
-    n->due_at = due_ms;
-    plan_park(&d->graph.plan, n->ref);
-    dag_arm(d, due_ms);
-}
-
-void dag_unpark(struct dag *d, struct dag_node *n)
-{
-    if (!n->parked)
+    uint8_t *shown = &d->graph.shown[n->index], state = (uint8_t)dag_visible(d, n);
+    if (*shown == state)
         return;
-    struct dag_node *last = d->parked[--d->parked_count];
-    d->parked[n->parked_at - 1] = last;
-    last->parked_at = n->parked_at;
-    n->parked_at = 0;
-    n->parked = false;
+    *shown = state;
+    dag_publish(d, n);
 }
 
 /* Time. */
@@ -88,14 +116,11 @@ void dag_unpark(struct dag *d, struct dag_node *n)
 static void on_timer(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
-    int64_t now = dag_now_ms(d), next = INT64_MAX;
-
     d->timer_at = INT64_MAX;
     dag_commit_retry(d);
-    next = serve_agent_tick(d->agent, now);
-    for (uint32_t i = d->parked_count; i-- > 0;) {
-        struct dag_node *n = d->parked[i];
-
+    int64_t now = dag_now_ms(d), next = serve_agent_tick(d, now);
+    for (uint32_t i = d->parked.count; i-- > 0;) {
+        struct dag_node *n = d->parked.nodes[i];
         if (n->due_at <= now) {
             dag_unpark(d, n);
             plan_unpark(&d->graph.plan, n->ref);
@@ -104,9 +129,8 @@ static void on_timer(uv_timer_t *timer)
             next = n->due_at;
         }
     }
-    for (uint32_t i = d->running_count; i-- > 0;) {
-        struct dag_node *n = d->running[i];
-
+    for (uint32_t i = d->running.count; i-- > 0;) {
+        struct dag_node *n = d->running.nodes[i];
         if (n->lease_at <= now && !n->task_busy)
             dag_lease_ended(d, n);
         else if (n->lease_at < next)
@@ -119,15 +143,12 @@ static void on_timer(uv_timer_t *timer)
 void dag_arm(struct dag *d, int64_t at_ms)
 {
     int64_t now = dag_now_ms(d), in = at_ms > now ? at_ms - now : 1;
-
     if (at_ms >= d->timer_at)
         return;
     d->timer_at = at_ms;
-    uv_update_time(d->o.loop);
+    uv_update_time(d->context->loop);
     UV_CHECK(uv_timer_start(&d->timer, on_timer, (uint64_t)in, 0));
 }
-
-/* The end of a loop iteration. */
 
 static void on_idle(uv_idle_t *idle)
 {
@@ -141,121 +162,292 @@ void dag_soon(struct dag *d)
     d->idling = true;
 }
 
+/* Stopping. */
+
+static void end_dag(struct dag *d, int err)
+{
+    if (!d->ready)
+        return;
+    d->ready = false;
+    d->failing = 0;
+    serve_agent_drop(d);
+    dag_drop_adds(d, err);
+    dag_commit_drop_all(d, err);
+    dag_publish(d, NULL); /* ends the requests that wait for nodes */
+    for (int i = 0; i < BUCKET_KINDS; i++)
+        map_release(&d->buckets[i]);
+    map_release(&d->by_slot);
+    d->running.count = d->parked.count = 0;
+    d->timer_at = INT64_MAX;
+    uv_timer_stop(&d->timer);
+    graph_release(&d->graph);
+}
+
+/* One handle less, or the read in flight has ended. The last one frees the DAG. */
+static void release(struct dag *d)
+{
+    if (--d->open_handles)
+        return;
+    http_topic_release(&d->topic);
+    pthread_mutex_destroy(&d->lock);
+    dag_saved_free(d->saved);
+    started_close(d->started);
+    free(d->running.nodes);
+    free(d->parked.nodes);
+    free(d);
+}
+
+/*
+ * Reading the stored state: on the leader's thread when this server becomes the leader; on a worker
+ * thread, with the embedded keeper, after a commit has failed.
+ */
+
+/* News from the leader's thread: first that it no longer leads, then that it leads. */
+static void take_news(struct dag *d)
+{
+    struct err_info why;
+    pthread_mutex_lock(&d->lock);
+    struct dag_saved *saved = d->saved;
+    bool stopped = d->stopped;
+    d->saved = NULL;
+    d->stopped = false;
+    pthread_mutex_unlock(&d->lock);
+    if (stopped)
+        end_dag(d, DROVER_NOT_LEADER);
+    if (saved && d->ready)
+        dag_saved_free(saved);
+    else if (saved && dag_begin(d, saved, &why))
+        log_error("%s", why.text);
+}
+
+static void leave_news(struct dag *d, struct dag_saved *saved, bool stopped)
+{
+    LOCKED(&d->lock);
+    dag_saved_free(d->saved);
+    d->saved = saved; /* when the DAG is closing, release() frees it */
+    d->stopped |= stopped;
+    if (!d->closing)
+        uv_async_send(&d->wake);
+}
+
+static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
+{
+    struct dag_saved *saved;
+    (void)fence; /* the task store puts it into every commit */
+    TRY(dag_read(k, &saved, e));
+    leave_news(arg, saved, false);
+    return 0;
+}
+
+static void on_stop(void *arg)
+{
+    leave_news(arg, NULL, true);
+}
+
+static int read_saved(struct dag *d, struct dag_saved **ret_saved, struct err_info *e)
+{
+    struct keeper *k = context_keeper(d->context);
+    if (!k)
+        return err_set(e, DROVER_CLOSED, "dag: closing");
+    int err = dag_read(k, ret_saved, e);
+    context_return(d->context, k);
+    return err;
+}
+
+static void work_read(uv_work_t *work)
+{
+    struct dag *d = work->data;
+    struct dag_saved *saved;
+    d->read_err = read_saved(d, &saved, &d->read_why);
+    if (!d->read_err)
+        leave_news(d, saved, false);
+}
+
+static void try_again(struct dag *d);
+
+static void after_read(uv_work_t *work, int status)
+{
+    struct dag *d = work->data;
+    (void)status;
+    if (d->read_err) {
+        log_error("%s", d->read_why.text);
+        try_again(d);
+    }
+    release(d);
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct dag *d = timer->data;
+    d->open_handles++;
+    d->reading.data = d;
+    uv_queue_work(d->context->loop, &d->reading, work_read, after_read);
+}
+
+static void try_again(struct dag *d)
+{
+    if (!d->closing && !d->context->leader)
+        UV_CHECK(uv_timer_start(&d->again, on_again, AGAIN_MS, 0));
+}
+
+static void on_failed(struct dag *d, int err)
+{
+    log_warning("dag: a commit failed: %s; reading the stored state again",
+                drover_err_message(err));
+    if (d->context->leader)
+        leader_doubt(d->context->leader);
+    try_again(d);
+}
+
+/* With the embedded keeper, the nodes are there before the first client connects. */
+static int read_first(struct dag *d, struct err_info *ret_error)
+{
+    struct dag_saved *saved;
+    TRY(read_saved(d, &saved, ret_error));
+    return dag_begin(d, saved, ret_error);
+}
+
+/* The end of a loop iteration. */
+
 static void on_check(uv_check_t *check)
 {
     struct dag *d = check->data;
     int err = d->failing;
-
     if (!d->idling)
         return;
     d->idling = false;
     uv_idle_stop(&d->idle);
     if (!d->ready)
         return;
-    if (!err) {
-        serve_agent_schedule(d->agent);
-        dag_offer(d);
-        dag_commit_flush(d);
+    if (err) {
+        end_dag(d, err);
+        on_failed(d, err);
         return;
     }
-    dag_end(d, err);
-    d->o.failed(d->o.arg, err);
+    serve_agent_schedule(d);
+    dag_offer(d);
+    dag_commit_flush(d);
 }
-
-/* Opening and closing. */
 
 static void on_wake(uv_async_t *wake)
 {
+    take_news(wake->data);
     dag_soon(wake->data);
 }
 
-struct dag *dag_open(const struct dag_options *o)
+/* The module. */
+
+static bool is_id(struct str word)
+{
+    uint64_t id;
+    return graph_parse_id(word, &id);
+}
+
+static bool is_type(struct str word)
+{
+    return node_type_of(word) >= 0;
+}
+
+static bool is_state(struct str word)
+{
+    return node_state_of(word) >= 0 || str_eq(word, STR("deleted"));
+}
+
+static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state};
+
+static int64_t agent_jobs = -1; /* -1: one per core */
+static const char *log_dir;
+
+static const struct option OPTIONS[] = {
+    {"jobs", "N",
+     "Run at most N commands of the DAG at a time in this process; 0: leave them to\n"
+     "agents. Default: the number of cores.",
+     option_number, &agent_jobs, 0, 100000},
+    {"log-dir", "DIR",
+     "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
+     option_text, &log_dir},
+};
+
+static void on_closed(uv_handle_t *handle)
+{
+    release(handle->data);
+}
+
+static void module_close(void *module)
+{
+    struct dag *d = module;
+    uv_handle_t *handles[] = {(uv_handle_t *)&d->wake,  (uv_handle_t *)&d->check,
+                              (uv_handle_t *)&d->idle,  (uv_handle_t *)&d->timer,
+                              (uv_handle_t *)&d->again, (uv_handle_t *)&d->printer};
+    {
+        LOCKED(&d->lock);
+        d->closing = true;
+    }
+    dag_observe(d, false);
+    end_dag(d, DROVER_CLOSED);
+    runner_close(d->agent.runner);
+    for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
+        uv_close(handles[i], on_closed);
+}
+
+static struct dag *open_dag(struct context *h)
 {
     struct dag *d = mem_zalloc(sizeof *d);
-
-    d->o = *o;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    d->context = h;
+    d->log_dir = log_dir;
+    d->jobs = agent_jobs >= 0 ? (uint32_t)agent_jobs : (uint32_t)(cores > 0 ? cores : 1);
     d->timer_at = INT64_MAX;
-    UV_CHECK(uv_check_init(o->loop, &d->check));
-    UV_CHECK(uv_idle_init(o->loop, &d->idle));
-    UV_CHECK(uv_timer_init(o->loop, &d->timer));
-    UV_CHECK(uv_async_init(o->loop, &d->wake, on_wake));
-    UV_CHECK(uv_mutex_init(&d->missed_lock));
-    d->check.data = d->idle.data = d->timer.data = d->wake.data = d;
-    d->open_handles = 4;
+    d->adding_end = &d->adding;
+    d->agent.ahead_last = &d->agent.ahead;
+    pthread_mutex_init(&d->lock, NULL);
+    UV_CHECK(uv_check_init(h->loop, &d->check));
+    UV_CHECK(uv_idle_init(h->loop, &d->idle));
+    UV_CHECK(uv_timer_init(h->loop, &d->timer));
+    UV_CHECK(uv_timer_init(h->loop, &d->again));
+    UV_CHECK(uv_timer_init(h->loop, &d->printer));
+    UV_CHECK(uv_async_init(h->loop, &d->wake, on_wake));
+    d->check.data = d->idle.data = d->timer.data = d->again.data = d->printer.data = d->wake.data =
+        d;
+    d->open_handles = 6;
     UV_CHECK(uv_check_start(&d->check, on_check));
     uv_unref((uv_handle_t *)&d->check);
     http_topic_init(&d->topic);
-    d->started = o->data_dir ? started_open(o->data_dir) : NULL;
-    d->agent = serve_agent_open(d);
+    d->started = h->data_dir ? started_open(h->data_dir) : NULL;
+    d->agent.runner = runner_open(h->loop, RUNNER_BY_CGROUP);
     dag_observe(d, true);
     return d;
 }
 
-/* The replies to submitted batches come later, and then only free them. */
-static void drop_commits(struct dag *d, int err)
+static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
-    for (struct dag_commit *t = d->inflight, *next; t; t = next) {
-        next = t->next;
-        t->dag = NULL;
-        t->next = t->prev = NULL;
-        dag_commit_notify(t, DROVER_UNKNOWN);
-    }
-    for (struct dag_commit *t = d->stalled, *next; t; t = next) {
-        next = t->stalled_next;
-        dag_commit_free(t); /* it was not submitted: there is no reply */
-    }
-    d->inflight = d->stalled = NULL;
-    d->retrying = false;
-    if (d->commit) {
-        struct dag_commit *t = d->commit;
-
-        d->commit = NULL;
-        t->dag = NULL;
-        dag_commit_notify(t, err);
-        dag_commit_free(t);
-    }
+    if (log_dir)
+        TRY(run_make_log_dir(log_dir, ret_error));
+    struct dag *d = open_dag(h);
+    if (h->events)
+        events_know(h->events, &EVENT_WORDS);
+    int err = h->leader ? 0 : read_first(d, ret_error);
+    if (h->leader)
+        leader_follow(h->leader,
+                      &(struct leader_follower){.lead = on_lead, .stop = on_stop, .arg = d});
+    if (err)
+        module_close(d);
+    else
+        *ret_module = d;
+    return err;
 }
 
-void dag_end(struct dag *d, int err)
+static bool module_ready(void *module)
 {
-    if (!d->ready)
-        return;
-    d->ready = false;
-    d->failing = 0;
-    serve_agent_drop(d->agent);
-    dag_drop_adds(d, err);
-    drop_commits(d, err);
-    d->o.shown(d->o.arg, NULL); /* ends the requests that wait for nodes */
-    for (int i = 0; i < BUCKET_KINDS; i++)
-        map_release(&d->buckets[i]);
-    map_release(&d->by_slot);
-    d->running_count = d->parked_count = 0;
-    d->timer_at = INT64_MAX;
-    uv_timer_stop(&d->timer);
-    graph_release(&d->graph);
+    return ((struct dag *)module)->ready;
 }
 
-static void on_closed(uv_handle_t *handle)
-{
-    struct dag *d = handle->data;
-
-    if (--d->open_handles)
-        return;
-    http_topic_release(&d->topic);
-    uv_mutex_destroy(&d->missed_lock);
-    started_close(d->started);
-    free(d->running);
-    free(d->parked);
-    free(d);
-}
-
-void dag_close(struct dag *d)
-{
-    dag_observe(d, false);
-    dag_end(d, DROVER_CLOSED);
-    serve_agent_close(d->agent);
-    uv_close((uv_handle_t *)&d->wake, on_closed);
-    uv_close((uv_handle_t *)&d->check, on_closed);
-    uv_close((uv_handle_t *)&d->idle, on_closed);
-    uv_close((uv_handle_t *)&d->timer, on_closed);
-}
+const struct module dag_module = {
+    .name = "dag",
+    .open = module_open,
+    .routes = dag_routes,
+    .ready = module_ready,
+    .close = module_close,
+    .options = OPTIONS,
+    .option_count = sizeof OPTIONS / sizeof *OPTIONS,
+};

@@ -1,9 +1,9 @@
 /*
  * service - the DAG bound to a keeper and to the task store. The routes and the agents use it.
  *
- * In order: dag_open() -> dag_read(), which blocks, on any thread; dag_begin() with the result, on
- * the loop -> requests and agents -> dag_end() when another server leads or a commit failed, and
- * again from dag_read() -> dag_close(). Everything but dag_read() runs on the loop's thread.
+ * In order: dag_read(), which blocks, on any thread; dag_begin() with the result, on the loop ->
+ * requests and agents -> the DAG stops when another server leads or a commit failed, and again from
+ * dag_read(). Everything but dag_read() runs on the loop's thread.
  *
  * Stored below /drover/dag:
  *
@@ -37,99 +37,144 @@
 #ifndef DAG_SERVICE_H
 #define DAG_SERVICE_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "dag/graph.h"
 #include "dag/runner.h"
-#include "http/events.h"
-#include "http/server.h"
+#include "dag/started.h"
 #include "keeper/keeper.h"
+#include "server/context.h"
 #include "task/service.h"
 
 enum {
     DAG_OFFERED_MAX = 64,     /* offered nodes of a group */
+    DAG_MISSED_MAX = 64,      /* claims of agents that found nothing and do not wait */
     DAG_GRACE_MS = 10 * 1000, /* for agents to renew, after a start of the server */
     DAG_COMMIT_NODES_MAX = 400,
     DAG_COMMIT_LEN_MAX = 400 * 1024,
 };
 
-/* The built-in agent. Other agents have positive client ids. */
-enum { AGENT_NONE = 0, AGENT_SERVE = -1 };
+/* The built-in agent, which runs the default group. Other agents have positive client ids. */
+enum { AGENT_NONE = 0, AGENT_SERVE = -1, DAG_GROUP_DEFAULT = 0 };
 
-struct dag_options {
-    uv_loop_t *loop;
-    struct service *tasks;
-    const char *url;                    /* for DROVER_URL; NULL: none */
-    const char *password;               /* for DROVER_TOKEN; NULL: none */
-    uint32_t jobs;                      /* of the built-in agent */
-    const char *log_dir;                /* NULL: none */
-    const char *data_dir;               /* of the embedded keeper; NULL: none */
-    bool embedded;                      /* the keeper is used by this server alone */
-    void (*printed)(void *arg);         /* a run of the built-in agent has new output */
-    void (*failed)(void *arg, int err); /* a commit failed and the DAG was stopped: read again */
-
-    /*
-     * The published state of a node has changed, or a node is about to be removed (its state is
-     * then SHOWN_NONE), or nodes were added or the DAG was stopped (n NULL).
-     */
-    void (*shown)(void *arg, struct dag_node *n);
-    void *arg;
+/* A node is in one list at most, at its list_at. */
+struct node_list {
+    struct dag_node **nodes;
+    uint32_t count, cap;
 };
 
-struct dag;
+enum bucket_kind { BUCKET_SPECS, BUCKET_NODES, BUCKET_SLOTS, BUCKET_KINDS };
 
-struct dag *dag_open(const struct dag_options *o);
-void dag_close(struct dag *d);
+struct dag {
+    struct context *context;
+    uint32_t jobs;       /* of the built-in agent */
+    const char *log_dir; /* for the output of its runs; NULL: none */
+    struct graph graph;
+    bool ready, closing;
+    int failing; /* the error of a commit; handled at the end of the loop iteration */
+    int64_t client;
+    struct dag_commit *commit;   /* the open batch: collects changes; NULL: none */
+    struct dag_commit *inflight; /* batches that were submitted */
+    struct dag_commit *stalled;  /* of these, batches that wait for disk space, in order */
+    bool retrying;               /* the first stalled batch was submitted again */
+    uint64_t commit_number;
+    uv_check_t check;
+    uv_idle_t idle; /* active while there is work, so that the loop does not block */
+    bool idling;
+    uv_timer_t timer;
+    int64_t timer_at;
+    uv_timer_t again;   /* reads the stored state again after a failure */
+    uv_timer_t printer; /* wakes the requests that wait for output */
+    bool printing;
+    uv_work_t reading;
+    int read_err;
+    struct err_info read_why;
+    int open_handles; /* and the read in flight */
+
+    struct map buckets[BUCKET_KINDS]; /* by number + 1 */
+    struct map by_slot;               /* refs of the nodes that have a task */
+    struct node_list running;         /* nodes that have an agent */
+    struct node_list parked;          /* nodes that wait for their next attempt */
+    struct dag_addition *adding, **adding_end;
+    struct serve_agent {
+        struct runner *runner;
+        uint32_t busy;                         /* jobs: being claimed, waiting, running */
+        uint32_t running;                      /* of these */
+        struct serve_job *ahead, **ahead_last; /* claimed ahead and waiting, oldest first */
+        bool eager;                            /* the last command was short */
+        uint64_t epoch;      /* incremented when the DAG is stopped: earlier jobs have no node */
+    } agent;                 /* the built-in agent */
+    struct started *started; /* NULL: it is not known which runs were started */
+
+    struct http_topic topic; /* keys: dag_key() */
+    uint64_t kill_number;    /* of the last kill of a run of an agent */
+    atomic_bool has_ready;   /* there are ready nodes that are not offered */
+
+    uv_async_t wake; /* from any thread: agents want nodes, or the leader has news */
+    pthread_mutex_t lock;
+    uint32_t missed[DAG_MISSED_MAX], missed_count; /* hashes of their groups */
+    struct dag_saved *saved;                       /* news: the state to begin with; NULL: none */
+    bool stopped;                                  /* news: this server does not lead any more */
+};
 
 /* Reads the stored state. Blocks; any thread. */
-struct dag_saved;
 int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *ret_error);
-void dag_saved_free(struct dag_saved *saved);
+void dag_saved_free(struct dag_saved *saved); /* NULL: does nothing */
 
 /* Takes saved. Returns 0 or DAMAGED. */
 int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error);
-void dag_end(struct dag *d, int err);
+
+/* A run of the built-in agent has new output. */
+void dag_printed(struct dag *d);
 
 /*
- * Requests. Each calls `done` once, with 0 or an error, when its change is durable or has failed. A
- * request that is refused returns an error at once and does not call `done`.
+ * The published state of a node has changed, or a node is about to be removed (its state is then
+ * SHOWN_NONE), or nodes were added or the DAG was stopped (n NULL).
+ */
+void dag_publish(struct dag *d, struct dag_node *n);
+
+/*
+ * Requests. Each calls `done`, which may be NULL, once, with 0 or an error, when its change is
+ * durable or has failed. A request that is refused returns an error at once and does not call
+ * `done`.
  */
 typedef void dag_done_fn(void *arg, int err);
 
 /* Takes the draft. */
 void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg);
 void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg);
-int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, struct err_info *e);
 int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_info *e);
-int dag_remove(struct dag *d, struct dag_node *n, bool chain, dag_done_fn *done, void *arg,
-               struct err_info *e);
+void dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg); /* after that */
+
+/* The nodes that a removal removes: the node, and with chain all its descendants. */
+int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_done_fn *done,
+               void *arg, struct err_info *e);
 
 /* Stores a value: writes the node's record, and slots for large text. */
 void dag_save_value(struct dag *d, struct dag_node *n, struct node_datum *v, dag_done_fn *done,
                     void *arg);
 
 /*
- * Change a text before dag_save_value(): append to it; append a piece that keeps a slot of its own;
- * replace the piece that begins at start (false: no piece begins there).
+ * Change a text before dag_save_value(): append to it; append a piece, or replace the piece that
+ * begins at start (false: no piece begins there).
  */
 void dag_append_text(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text);
-void dag_append_piece(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text);
-bool dag_replace_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint64_t start,
-                       struct str text);
+bool dag_put_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint64_t start,
+                   struct str text);
 void dag_drop_slots(struct dag *d, struct dag_node *n, struct node_datum *v);
-void dag_slot_path(char *to, size_t len, uint64_t id, uint32_t slot);
 
 extern const char *const DAG_OUTPUTS[RUN_STREAMS]; /* the data keys of the outputs */
 
 /* The value of an output of the current run; that of an earlier run is emptied. */
 struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_stream s);
 
-/*
- * Claims the best ready node for the built-in agent, or returns NULL. done: the claim is durable.
- */
-typedef void dag_claimed_fn(void *arg, int err, struct dag_node *n);
+/* Claims the best ready node for the built-in agent, or returns NULL. */
+struct dag_node *dag_claim(struct dag *d, dag_done_fn *done, void *arg);
 
-struct dag_node *dag_claim(struct dag *d, dag_claimed_fn *done, void *arg);
+/* A node starts an attempt. */
+void dag_start_attempt(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at);
 
 /* How a run ended. */
 struct run_outcome {
@@ -140,8 +185,92 @@ struct run_outcome {
 };
 
 /* Ends the run of a node. */
-void dag_ended(struct dag *d, struct dag_node *n, const struct run_outcome *o, dag_done_fn *done,
-               void *arg);
+void dag_end_run(struct dag *d, struct dag_node *n, const struct run_outcome *o, dag_done_fn *done,
+                 void *arg);
+
+/* Releases a node that was claimed and not started: the attempt does not count. */
+void dag_unclaim(struct dag *d, struct dag_node *n);
+
+int64_t dag_now_ms(const struct dag *d);
+void dag_arm(struct dag *d, int64_t at_ms);
+void dag_soon(struct dag *d); /* there is something to flush or to start */
+
+enum node_state dag_visible(const struct dag *d, const struct dag_node *n);
+void dag_show(struct dag *d, struct dag_node *n); /* publishes the state if it has changed */
+
+/* The lists of running and parked nodes. */
+void dag_enter_running(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at);
+void dag_leave_running(struct dag *d, struct dag_node *n);
+void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms);
+void dag_unpark(struct dag *d, struct dag_node *n);
+
+/* Sets the end times of nodes that ended because others did; adds the changes to a batch. */
+void dag_set_end_times(struct dag *d, const struct plan_changes *c);
+void dag_follow(struct dag *d, struct dag_commit *t, struct plan_changes *c);
+bool dag_needs_task(const struct dag *d, const struct dag_node *n);
+
+void dag_drop_adds(struct dag *d, int err);
+
+/* A commit batch: changes that are committed as one transaction. */
+struct dag_commit {
+    struct dag_commit *next;         /* in the list of submitted batches */
+    struct dag_commit *stalled_next; /* in the list of stalled batches */
+    uint64_t number;
+    struct dag *dag; /* NULL: the DAG was stopped meanwhile */
+    struct task_request request;
+    struct arena arena;
+    struct dag_node **nodes; /* touched and pinned; published when the batch is durable */
+    size_t node_count, node_cap;
+    struct keeper_op *ops;
+    size_t op_count, op_cap, len;
+    int64_t *drops; /* tasks of nodes that no longer exist */
+    size_t drop_count, drop_cap;
+    uint32_t *marks; /* start marks of the runs whose ends are in this batch */
+    size_t mark_count, mark_cap;
+    struct dag_node **puts; /* nodes whose tasks are in the reply, in the same order */
+    size_t put_count;
+    struct commit_waiter {
+        dag_done_fn *fn;
+        void *arg;
+    } * waiters;
+    size_t waiter_count, waiter_cap;
+};
+
+/* dag_commit_open() returns the open batch. */
+struct dag_commit *dag_commit_open(struct dag *d);
+void dag_commit_touch(struct dag_commit *t, struct dag_node *n);  /* will be published */
+void dag_commit_record(struct dag_commit *t, struct dag_node *n); /* and its record written */
+void dag_commit_then(struct dag_commit *t, dag_done_fn *done, void *arg); /* done may be NULL */
+void dag_commit_op(struct dag_commit *t, struct keeper_op op);            /* copies path and data */
+void dag_commit_delete(struct dag_commit *t, const char *path);
+void dag_commit_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t id);
+void dag_commit_put_record(struct dag_commit *t, const struct dag_node *n, struct str text);
+void dag_commit_drop(struct dag_commit *t, int64_t slot);
+void dag_commit_unmark(struct dag_commit *t, struct dag_node *n);
+void dag_commit_flush(struct dag *d);
+void dag_commit_retry(struct dag *d);
+void dag_commit_drop_all(struct dag *d, int err); /* the DAG is stopped */
+
+/* Creates or updates the node's task, or deletes it, with this batch. */
+void dag_put_task(struct dag_commit *t, struct dag_node *n);
+void dag_drop_task(struct dag_commit *t, struct dag_node *n);
+void dag_set_slot(struct dag *d, struct dag_node *n, int64_t slot); /* 0: it has no task */
+
+/* Paths: of a chunk or record; of a slot; of a directory of them. */
+enum { DAG_PATH_LEN = 96 };
+
+void dag_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t id);
+void dag_slot_path(char to[DAG_PATH_LEN], uint64_t id, uint32_t slot);
+void dag_bucket_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t bucket);
+
+#define DAG_ROOT "/drover/dag"
+#define DAG_HEAD DAG_ROOT "/head"
+#define DAG_DELETED "{\"state\":\"deleted\"}" /* the record of a deleted node */
+
+/* agents.c: agents on other machines. */
+void dag_observe(struct dag *d, bool on);
+void dag_offer(struct dag *d);
+void dag_lease_ended(struct dag *d, struct dag_node *n);
 
 /* An agent that has claimed the task asks to start the node. False: it may not. */
 bool dag_start(struct dag_node *n, int64_t agent, int64_t task);
@@ -149,6 +278,27 @@ bool dag_start(struct dag_node *n, int64_t agent, int64_t task);
 /* Whether this agent runs this attempt of the node. */
 bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt);
 
-int64_t dag_now_ms(const struct dag *d);
+/* The ids of the parents, comma-separated, or "root". */
+const char *dag_parent_text(const struct dag *d, const struct dag_node *n, struct arena *a);
+
+/* How to run the node now: the timeout of a condition is what is left of it. */
+void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
+                 struct node_command *ret_command);
+
+/*
+ * What requests wait for: "added", new nodes; "output", more output of a node, by its id; "ended",
+ * the end or the removal of a node, by its id; "kill", a node to be killed, by the client id of its
+ * agent; "stopped", the end of the service.
+ */
+uint64_t dag_key(const char *kind, int64_t number);
+
+/* The token of a run (struct run_spec): the DAG's client, the node, the attempt. */
+#define DAG_RUN_TOKEN "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32
+
+/* The built-in agent. */
+void serve_agent_schedule(struct dag *d); /* claims nodes for the free jobs */
+void serve_agent_kill(struct dag *d, struct dag_node *n);
+int64_t serve_agent_tick(struct dag *d, int64_t now_ms); /* returns when to call it again */
+void serve_agent_drop(struct dag *d);                    /* the DAG was stopped: kills all runs */
 
 #endif

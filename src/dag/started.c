@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -39,7 +38,6 @@ static bool read_boot(char boot[BOOT_LEN])
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, boot, BOOT_LEN - 1);
-
     if (fd >= 0)
         close(fd);
     return n > 0;
@@ -50,7 +48,6 @@ static struct started_file *map_file(const char *dir)
 {
     char path[4096];
     void *p = MAP_FAILED;
-
     if (snprintf(path, sizeof path, "%s/runs", dir) >= (int)sizeof path)
         return NULL;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -71,7 +68,6 @@ static void clear_all(struct started_file *f)
 struct started *started_open(const char *dir)
 {
     struct started *s = mem_zalloc(sizeof *s);
-
     s->file = read_boot(s->boot) ? map_file(dir) : NULL;
     if (!s->file) {
         free(s);
@@ -107,7 +103,6 @@ uint32_t started_find(const struct started *s, uint64_t node, uint32_t attempt)
 static void put(struct started *s, uint32_t at, uint64_t node, uint32_t attempt)
 {
     volatile struct run_mark *m = &s->file->marks[at];
-
     m->attempt = attempt;
     m->node = node;
 }
@@ -115,7 +110,6 @@ static void put(struct started *s, uint32_t at, uint64_t node, uint32_t attempt)
 uint32_t started_keep(struct started *s, uint64_t node, uint32_t attempt)
 {
     uint32_t at = started_find(s, node, attempt);
-
     if (!at && (at = started_find(s, 0, 0)))
         put(s, at, node, attempt);
     if (at)

@@ -1,11 +1,13 @@
-/* Requests: ending, killing, retrying, removing. Each adds its changes to the open commit batch. */
+/*
+ * Requests: ending, killing, retrying, removing, storing values. Each adds its changes to the open
+ * commit batch.
+ */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "dag/dag_impl.h"
+#include "dag/service.h"
 
 /*
  * Sets the end time of nodes that ended because others did. It is not stored: dag_begin() computes
@@ -16,7 +18,6 @@ void dag_set_end_times(struct dag *d, const struct plan_changes *c)
     for (size_t i = 0; i < c->count; i++) {
         struct dag_node *n = graph_at(&d->graph, c->refs[i]);
         enum node_state state = graph_state(&d->graph, n);
-
         if (state == NODE_SKIPPED || (state == NODE_FINISHED && !n->ended_ms))
             n->ended_ms = dag_now_ms(d);
     }
@@ -26,7 +27,6 @@ void dag_set_end_times(struct dag *d, const struct plan_changes *c)
 bool dag_needs_task(const struct dag *d, const struct dag_node *n)
 {
     const struct plan_node *p = graph_plan(&d->graph, n);
-
     return !node_state_is_terminal(p->state) &&
            (n->agent || n->parked || p->offered || (p->place && n->attempts));
 }
@@ -36,55 +36,99 @@ void dag_follow(struct dag *d, struct dag_commit *t, struct plan_changes *c)
     dag_set_end_times(d, c);
     for (size_t i = 0; i < c->count; i++) {
         struct dag_node *n = graph_at(&d->graph, c->refs[i]);
-
         if (n->slot && !dag_needs_task(d, n))
             dag_drop_task(t, n);
+        dag_commit_touch(t, n);
     }
-    dag_commit_touch_all(t, c);
     plan_changes_release(c);
+}
+
+/* The node ends in this state, with this batch. */
+static void end_node(struct dag *d, struct dag_commit *t, struct dag_node *n, enum node_state state,
+                     enum node_branch taken)
+{
+    struct plan_changes changes = {0};
+    n->ended_ms = dag_now_ms(d);
+    dag_drop_task(t, n);
+    dag_commit_record(t, n);
+    plan_end(&d->graph.plan, n->ref, state, taken, &changes);
+    dag_follow(d, t, &changes);
+}
+
+/* The lists of running and parked nodes. */
+
+static void list_add(struct node_list *l, struct dag_node *n)
+{
+    mem_grow(l->nodes, l->count, l->cap);
+    n->list_at = l->count;
+    l->nodes[l->count++] = n;
+}
+
+static void list_remove(struct node_list *l, struct dag_node *n)
+{
+    struct dag_node *last = l->nodes[--l->count];
+    l->nodes[n->list_at] = last;
+    last->list_at = n->list_at;
+}
+
+void dag_enter_running(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
+{
+    list_add(&d->running, n);
+    n->agent = agent;
+    n->lease_at = lease_at;
+    dag_arm(d, lease_at);
+}
+
+void dag_leave_running(struct dag *d, struct dag_node *n)
+{
+    list_remove(&d->running, n);
+    n->agent = AGENT_NONE;
+}
+
+void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
+{
+    list_add(&d->parked, n);
+    n->parked = true;
+    n->due_at = due_ms;
+    plan_park(&d->graph.plan, n->ref);
+    dag_arm(d, due_ms);
+}
+
+void dag_unpark(struct dag *d, struct dag_node *n)
+{
+    if (n->parked)
+        list_remove(&d->parked, n);
+    n->parked = false;
 }
 
 /* The end of a run. */
 
-/* "timed out after 60 s" */
-static void put_timeout(char *to, size_t len, const struct dag_node *n, enum node_type type)
-{
-    CLEANUP(arena_release) struct arena a = {0};
-    struct node_command c;
-
-    node_command(n, type, &a, &c);
-    if (c.timeout_ms % 1000)
-        snprintf(to, len, "timed out after %" PRId64 " ms", c.timeout_ms);
-    else
-        snprintf(to, len, "timed out after %" PRId64 " s", c.timeout_ms / 1000);
-}
-
-static void set_reason(struct dag_node *n, enum node_type type, const struct run_outcome *o)
+static void set_reason(struct dag_node *n, const struct node_command *c,
+                       const struct run_outcome *o)
 {
     char text[200];
-
+    const char *reason = text;
+    bool whole = c->timeout_ms % 1000 == 0;
     if (o->reason)
-        node_set_reason(n, o->reason);
+        reason = o->reason;
     else if (o->how == RUN_KILLED)
-        node_set_reason(n, n->kill_asked ? "killed" : NULL);
-    else if (o->how == RUN_EXITED && !o->status)
-        node_set_reason(n, NULL);
-    else {
-        if (o->how == RUN_TIMED_OUT)
-            put_timeout(text, sizeof text, n, type);
-        else if (o->how == RUN_SIGNALLED)
-            snprintf(text, sizeof text, "signal %d (%s)", o->status, strsignal(o->status));
-        else
-            snprintf(text, sizeof text, "exit status %d", o->status);
-        node_set_reason(n, text);
-    }
+        reason = n->kill_asked ? "killed" : NULL;
+    else if (o->how == RUN_TIMED_OUT)
+        snprintf(text, sizeof text, "timed out after %" PRId64 " %s",
+                 whole ? c->timeout_ms / 1000 : c->timeout_ms, whole ? "s" : "ms");
+    else if (o->how == RUN_SIGNALLED)
+        snprintf(text, sizeof text, "signal %d (%s)", o->status, strsignal(o->status));
+    else if (o->status)
+        snprintf(text, sizeof text, "exit status %d", o->status);
+    else
+        reason = NULL;
+    node_set_reason(n, reason);
 }
 
 static enum node_state judge(const struct dag_node *n, enum node_type type,
                              const struct run_outcome *o, enum node_branch *ret_taken)
 {
     bool exited = !o->lost && !o->reason && o->how == RUN_EXITED;
-
     *ret_taken = BRANCH_NONE;
     if (n->kill_asked || o->how == RUN_KILLED)
         return NODE_KILLED;
@@ -97,67 +141,52 @@ static enum node_state judge(const struct dag_node *n, enum node_type type,
 
 /* When the next attempt is due; 0: there is none. */
 static int64_t next_attempt_at(struct dag *d, const struct dag_node *n, enum node_type type,
-                               const struct run_outcome *o)
+                               const struct node_command *c, const struct run_outcome *o)
 {
-    CLEANUP(arena_release) struct arena a = {0};
-    struct node_command c;
-    int64_t now = dag_now_ms(d), at = 0;
-
-    node_command(n, type, &a, &c);
-    if (type == NODE_CONDITION && o->how != RUN_TIMED_OUT) {
-        if (!c.timeout_ms || now - n->started_ms < c.timeout_ms)
-            at = now + (c.interval_ms ? c.interval_ms : 1);
-    } else if (n->attempts <= c.retries) {
-        at = now + node_delay_ms(&c, n->attempts);
-    }
-    return at;
+    int64_t now = dag_now_ms(d);
+    if (type != NODE_CONDITION || o->how == RUN_TIMED_OUT)
+        return n->attempts <= c->retries ? now + node_delay_ms(c, n->attempts) : 0;
+    if (c->timeout_ms && now - n->started_ms >= c->timeout_ms)
+        return 0;
+    return now + (c->interval_ms ? c->interval_ms : 1);
 }
 
-void dag_end_run(struct dag *d, struct dag_commit *t, struct dag_node *n,
-                 const struct run_outcome *o)
+void dag_end_run(struct dag *d, struct dag_node *n, const struct run_outcome *o, dag_done_fn *done,
+                 void *arg)
 {
+    struct dag_commit *t = dag_commit_open(d);
     enum node_type type = graph_plan(&d->graph, n)->type;
-    struct plan_changes changes = {0};
+    CLEANUP(arena_release) struct arena a = {0};
+    struct node_command c = {0}; /* not needed for most ends */
     enum node_branch taken;
     enum node_state state = judge(n, type, o, &taken);
-    int64_t again = state == NODE_FAILED ? next_attempt_at(d, n, type, o) : 0;
 
+    if (state == NODE_FAILED || o->how == RUN_TIMED_OUT)
+        node_command(n, type, &a, &c);
+    int64_t again = state == NODE_FAILED ? next_attempt_at(d, n, type, &c, o) : 0;
     dag_leave_running(d, n);
     n->ahead = false;
     dag_commit_unmark(t, n);
-    set_reason(n, type, o);
+    set_reason(n, &c, o);
     if (taken)
         node_set_reason(n, NULL);
     if (!o->lost)
         node_set_int(n, "result", o->how == RUN_EXITED ? o->status : 128 + o->status);
+    if (again && type != NODE_CONDITION) /* stores the number of attempts */
+        dag_put_task(t, n);
     if (again) {
-        if (type != NODE_CONDITION) /* stores the number of attempts */
-            dag_put_task(t, n);
         dag_park(d, n, again);
-        return;
+    } else {
+        if (type == NODE_CONDITION && state == NODE_FAILED && !o->reason)
+            set_reason(n, &c, &(struct run_outcome){.how = RUN_TIMED_OUT});
+        end_node(d, t, n, state, taken);
     }
-    if (type == NODE_CONDITION && state == NODE_FAILED && !o->reason)
-        set_reason(n, type, &(struct run_outcome){.how = RUN_TIMED_OUT});
-    n->ended_ms = dag_now_ms(d);
-    dag_drop_task(t, n);
-    dag_commit_record(t, n);
-    plan_end(&d->graph.plan, n->ref, state, taken, &changes);
-    dag_follow(d, t, &changes);
-}
-
-void dag_ended(struct dag *d, struct dag_node *n, const struct run_outcome *o, dag_done_fn *done,
-               void *arg)
-{
-    struct dag_commit *t = dag_commit_open(d);
-
-    dag_end_run(d, t, n, o);
     dag_commit_then(t, done, arg);
 }
 
 void dag_unclaim(struct dag *d, struct dag_node *n)
 {
     struct dag_commit *t = dag_commit_open(d);
-
     dag_leave_running(d, n);
     n->ahead = false;
     n->attempts--;
@@ -176,34 +205,27 @@ void dag_unclaim(struct dag *d, struct dag_node *n)
 void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
 {
     struct dag_commit *t = dag_commit_open(d);
-    struct plan_changes changes = {0};
-
     dag_commit_then(t, done, arg);
     if (node_state_is_terminal(graph_state(&d->graph, n)))
         return;
     n->kill_asked = true;
     if (n->agent == AGENT_SERVE) {
-        serve_agent_kill(d->agent, n);
+        serve_agent_kill(d, n);
     } else if (n->agent && n->begun) {
         n->kill_number = ++d->kill_number;
         http_topic_wake(&d->topic, dag_key("kill", n->agent), HTTP_TOPIC_ALL);
     } else if (n->agent) {
-        dag_end_run(d, t, n, &(struct run_outcome){.how = RUN_KILLED, .lost = true});
+        dag_end_run(d, n, &(struct run_outcome){.how = RUN_KILLED, .lost = true}, NULL, NULL);
     } else if (!n->task_busy) {
         dag_unpark(d, n);
         node_set_reason(n, "killed");
-        n->ended_ms = dag_now_ms(d);
-        dag_drop_task(t, n);
-        dag_commit_record(t, n);
-        plan_end(&d->graph.plan, n->ref, NODE_KILLED, BRANCH_NONE, &changes);
-        dag_follow(d, t, &changes);
+        end_node(d, t, n, NODE_KILLED, BRANCH_NONE);
     }
 }
 
 int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_info *e)
 {
     enum node_state state = graph_state(&d->graph, n);
-
     if (state == NODE_FAILED || state == NODE_KILLED)
         return 0;
     return err_set(e, DROVER_REFUSED,
@@ -211,17 +233,13 @@ int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_in
                    node_state_name(dag_visible(d, n)));
 }
 
-int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, struct err_info *e)
+void dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
 {
     struct plan_changes changes = {0};
-
-    if (dag_check_retry(d, n, e))
-        return DROVER_REFUSED;
     struct dag_commit *t = dag_commit_open(d);
     plan_retry(&d->graph.plan, n->ref, &changes);
     for (size_t i = 0; i < changes.count; i++) {
         struct dag_node *m = graph_at(&d->graph, changes.refs[i]);
-
         if (node_state_is_terminal(graph_state(&d->graph, m)))
             continue;
         m->ended_ms = 0;
@@ -234,27 +252,15 @@ int dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg, s
     node_set_reason(n, NULL);
     dag_follow(d, t, &changes);
     dag_commit_then(t, done, arg);
-    return 0;
 }
 
 /* Removing. */
-
-void dag_drop_slots(struct dag *d, struct dag_node *n, struct node_datum *v)
-{
-    char path[DAG_PATH_LEN];
-
-    for (uint32_t i = 0; i < v->slot_count; i++) {
-        dag_slot_path(path, sizeof path, n->id, v->slots[i].number);
-        dag_commit_op(dag_commit_open(d), keeper_op_delete(path, KEEPER_ANY_VERSION));
-    }
-}
 
 static int check_removable(struct dag *d, const struct plan_changes *c, bool chain,
                            struct err_info *e)
 {
     for (size_t i = 0; i < c->count; i++) {
         struct dag_node *n = graph_at(&d->graph, c->refs[i]);
-
         if (d->graph.shown[n->index] == NODE_RUNNING || graph_state(&d->graph, n) == NODE_RUNNING)
             return err_set(e, DROVER_REFUSED, "node %" PRIu64 " is running", n->id);
         if (n->pins || n->task_busy || n->parked)
@@ -272,7 +278,6 @@ static void record_children(struct dag *d, struct dag_commit *t, const struct da
 {
     plan_each_child(e, &d->graph.plan, n->ref) {
         struct dag_node *child = graph_at(&d->graph, d->graph.plan.edges[e].child);
-
         if (!child->recorded)
             dag_commit_record(t, child);
     }
@@ -283,57 +288,150 @@ static void remove_one(struct dag *d, struct dag_node *n)
 {
     struct chunk_text *c = n->chunk;
     char path[DAG_PATH_LEN];
-
     for (struct node_datum *v = n->values; v; v = v->next)
         dag_drop_slots(d, n, v);
     struct dag_commit *t = dag_commit_open(d);
     if (n->slot)
         dag_commit_drop(t, n->slot); /* the batch must not refer to the node */
     dag_set_slot(d, n, 0);
-    dag_path(path, BUCKET_NODES, n->id);
-    if (c->nodes == 1) {
-        for (uint64_t id = c->first_id; id < c->first_id + c->count; id++) {
-            char mark[DAG_PATH_LEN];
-
-            dag_path(mark, BUCKET_NODES, id);
-            if (id != n->id || n->recorded)
-                dag_commit_op(t, keeper_op_delete(mark, KEEPER_ANY_VERSION));
-        }
-        dag_path(path, BUCKET_SPECS, c->first_id);
-        dag_commit_op(t, keeper_op_delete(path, KEEPER_ANY_VERSION));
-    } else {
-        dag_commit_bucket(t, BUCKET_NODES, dag_bucket(BUCKET_NODES, n->id));
-        dag_commit_op(
-            t, n->recorded ? keeper_op_set(path, STR("{\"state\":\"deleted\"}"), KEEPER_ANY_VERSION)
-                           : keeper_op_create(path, STR("{\"state\":\"deleted\"}"), 0));
+    if (c->nodes > 1) {
+        dag_commit_put_record(t, n, STR(DAG_DELETED));
+        return;
     }
+    for (uint64_t id = c->first_id; id < c->first_id + c->count; id++) {
+        dag_path(path, BUCKET_NODES, id);
+        if (id != n->id || n->recorded)
+            dag_commit_delete(t, path);
+    }
+    dag_path(path, BUCKET_SPECS, c->first_id);
+    dag_commit_delete(t, path);
 }
 
-int dag_remove(struct dag *d, struct dag_node *n, bool chain, dag_done_fn *done, void *arg,
-               struct err_info *e)
+int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_done_fn *done,
+               void *arg, struct err_info *e)
 {
-    struct plan_changes all = {0};
-
-    if (chain)
-        plan_descendants(&d->graph.plan, n->ref, &all);
-    else
-        plan_changes_put(&all, n->ref);
-    int err = check_removable(d, &all, chain, e);
-    if (!err) {
-        dag_commit_flush(d);
-        for (size_t i = all.count; i-- > 0;) {
-            struct dag_node *m = graph_at(&d->graph, all.refs[i]);
-
-            if (!chain)
-                record_children(d, dag_commit_open(d), m);
-            remove_one(d, m);
-            d->graph.shown[m->index] = SHOWN_NONE;
-            d->o.shown(d->o.arg, m);
-            graph_remove(&d->graph, m);
-        }
-        graph_compact(&d->graph);
-        dag_commit_then(dag_commit_open(d), done, arg);
+    TRY(check_removable(d, nodes, chain, e));
+    dag_commit_flush(d);
+    for (size_t i = nodes->count; i-- > 0;) {
+        struct dag_node *n = graph_at(&d->graph, nodes->refs[i]);
+        if (!chain)
+            record_children(d, dag_commit_open(d), n);
+        remove_one(d, n);
+        d->graph.shown[n->index] = SHOWN_NONE;
+        dag_publish(d, n);
+        graph_remove(&d->graph, n);
     }
-    plan_changes_release(&all);
-    return err;
+    graph_compact(&d->graph);
+    dag_commit_then(dag_commit_open(d), done, arg);
+    return 0;
+}
+
+/*
+ * Storing values: small ones in the record, large text in slots, followed by a tail that grows in
+ * the record until it is large enough for a slot. So text that arrives in small pieces, like the
+ * output of a command, needs few slots, and each piece costs one write of the record.
+ */
+
+static void drop_slot(struct dag *d, const struct dag_node *n, uint32_t number)
+{
+    char path[DAG_PATH_LEN];
+    dag_slot_path(path, n->id, number);
+    dag_commit_delete(dag_commit_open(d), path);
+}
+
+void dag_drop_slots(struct dag *d, struct dag_node *n, struct node_datum *v)
+{
+    for (uint32_t i = 0; i < v->slot_count; i++)
+        drop_slot(d, n, v->slots[i].number);
+}
+
+/* Adds a slot at the end. */
+static void put_slot(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text)
+{
+    struct dag_commit *t = dag_commit_open(d);
+    char path[DAG_PATH_LEN];
+    v->slots = mem_realloc(v->slots, (v->slot_count + 1) * sizeof *v->slots);
+    v->slots[v->slot_count++] = (struct datum_slot){n->next_slot, (uint32_t)text.len};
+    dag_commit_bucket(t, BUCKET_SLOTS, n->id);
+    dag_slot_path(path, n->id, n->next_slot++);
+    dag_commit_op(t, keeper_op_create(path, text, 0));
+}
+
+static void spill(struct dag *d, struct dag_node *n, struct node_datum *v)
+{
+    struct buf text = v->bytes;
+    if (!v->is_text || text.len <= NODE_TEXT_INLINE_MAX)
+        return;
+    v->bytes = (struct buf){0};
+    for (size_t at = 0; at < text.len; at += NODE_SLOT_LEN) {
+        size_t len = text.len - at < NODE_SLOT_LEN ? text.len - at : NODE_SLOT_LEN;
+        put_slot(d, n, v, (struct str){text.p + at, len});
+    }
+    buf_release(&text);
+}
+
+void dag_append_text(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text)
+{
+    buf_put_str(&v->bytes, text);
+    v->len += text.len;
+    spill(d, n, v);
+}
+
+/* A piece at the end keeps a slot of its own, unless it is output. */
+static void append_piece(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text)
+{
+    struct buf before = v->bytes;
+    if (before.len && v->slot_count < NODE_PIECES_MAX && !node_key_is_output(str_of(v->key))) {
+        v->bytes = (struct buf){0};
+        put_slot(d, n, v, buf_str(&before));
+        buf_release(&before);
+    }
+    dag_append_text(d, n, v, text);
+}
+
+bool dag_put_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint64_t start,
+                   struct str text)
+{
+    uint64_t at = 0;
+    uint32_t i = 0;
+    for (; i < v->slot_count && at < start; i++)
+        at += v->slots[i].len;
+    if (start == v->len) {
+        append_piece(d, n, v, text);
+    } else if (at != start) {
+        return false;
+    } else if (i == v->slot_count) { /* the tail */
+        v->len -= v->bytes.len;
+        v->bytes.len = 0;
+        dag_append_text(d, n, v, text);
+    } else {
+        drop_slot(d, n, v->slots[i].number);
+        v->len = v->len - v->slots[i].len + text.len;
+        put_slot(d, n, v, text);
+        v->slots[i] = v->slots[--v->slot_count];
+    }
+    return true;
+}
+
+const char *const DAG_OUTPUTS[RUN_STREAMS] = {"stdout", "stderr", "mixedout"};
+
+struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_stream s)
+{
+    struct node_datum *v = node_value(n, str_of(DAG_OUTPUTS[s]));
+    if (v && v->live_pid == node_live_pid(n))
+        return v;
+    if (v)
+        dag_drop_slots(d, n, v);
+    v = node_set_text(n, DAG_OUTPUTS[s], STR(""));
+    v->live_pid = node_live_pid(n);
+    return v;
+}
+
+void dag_save_value(struct dag *d, struct dag_node *n, struct node_datum *v, dag_done_fn *done,
+                    void *arg)
+{
+    spill(d, n, v);
+    struct dag_commit *t = dag_commit_open(d);
+    dag_commit_record(t, n);
+    dag_commit_then(t, done, arg);
 }

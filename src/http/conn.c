@@ -31,7 +31,6 @@ static void pump(struct conn *c);
 static void make_due(struct conn *c)
 {
     struct http_server *s = c->server;
-
     if (c->due_link || c->closing)
         return;
     c->due_next = s->due;
@@ -55,7 +54,6 @@ static void pump_due(struct http_server *s)
 {
     while (s->due) {
         struct conn *c = s->due;
-
         make_not_due(c);
         pump(c);
     }
@@ -64,7 +62,6 @@ static void pump_due(struct http_server *s)
 void conns_pump(uv_prepare_t *rest)
 {
     struct http_server *s = rest->data;
-
     pump_due(s);
     if (s->options.rest && s->options.rest(s->options.rest_arg))
         pump_due(s);
@@ -99,7 +96,6 @@ void conn_answered(struct conn *c)
 static ssize_t send_now(const struct conn *c)
 {
     ssize_t sent;
-
     do
         sent = send(c->fd, c->out.p, c->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
@@ -109,7 +105,6 @@ static ssize_t send_now(const struct conn *c)
 static void on_written(uv_write_t *w, int status)
 {
     struct conn *c = w->data;
-
     buf_empty(&c->writing);
     c->phase = CONN_NONE; /* each write has its own timeout */
     if (status < 0)
@@ -170,19 +165,6 @@ static enum conn_phase phase_of(const struct conn *c)
     return c->in.len ? CONN_HEAD : CONN_IDLE;
 }
 
-/* 0: no timeout. */
-static int64_t phase_ms(const struct conn *c, enum conn_phase phase)
-{
-    const struct http_options *o = &c->server->options;
-    const int64_t times[] = {
-        [CONN_IDLE] = o->idle_timeout_ms,    [CONN_HEAD] = o->request_timeout_ms,
-        [CONN_BODY] = o->request_timeout_ms, [CONN_BUSY] = 0,
-        [CONN_WRITE] = o->write_timeout_ms,  [CONN_LINGER] = HTTP_LINGER_MS,
-    };
-
-    return times[phase];
-}
-
 static void on_timer(uv_timer_t *timer);
 
 /*
@@ -192,7 +174,6 @@ static void on_timer(uv_timer_t *timer);
 static void arm_timer(struct conn *c)
 {
     uint64_t now = uv_now(c->tcp.loop), wait = topic_due_ms(c), due = c->deadline_ms;
-
     if (wait && (!due || wait < due))
         due = wait;
     if (due &&
@@ -206,10 +187,14 @@ static void arm_timer(struct conn *c)
 static void set_phase(struct conn *c, enum conn_phase phase)
 {
     if (phase != c->phase) {
-        int64_t ms = phase_ms(c, phase);
-
+        const struct http_options *o = &c->server->options;
+        const int64_t times_ms[] = {
+            [CONN_IDLE] = o->idle_timeout_ms,    [CONN_HEAD] = o->request_timeout_ms,
+            [CONN_BODY] = o->request_timeout_ms, [CONN_BUSY] = 0, /* no timeout */
+            [CONN_WRITE] = o->write_timeout_ms,  [CONN_LINGER] = HTTP_LINGER_MS,
+        };
         c->phase = phase;
-        c->deadline_ms = ms ? uv_now(c->tcp.loop) + (uint64_t)ms : 0;
+        c->deadline_ms = times_ms[phase] ? uv_now(c->tcp.loop) + (uint64_t)times_ms[phase] : 0;
     }
     arm_timer(c);
 }
@@ -218,7 +203,6 @@ static void on_timer(uv_timer_t *timer)
 {
     struct conn *c = timer->data;
     uint64_t now = uv_now(timer->loop);
-
     topic_expire(c, now);
     if (!c->deadline_ms || c->deadline_ms > now)
         arm_timer(c);
@@ -235,7 +219,6 @@ static void on_timer(uv_timer_t *timer)
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *ret_buf)
 {
     struct conn *c = h->data;
-
     (void)suggested;
     *ret_buf = uv_buf_init(c->server->read_space, sizeof c->server->read_space);
 }
@@ -260,7 +243,6 @@ static void on_end(struct conn *c)
 static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
     struct conn *c = stream->data;
-
     if (len < 0) {
         on_end(c);
     } else if (len > 0 && c->refused && !c->last_request) {
@@ -275,7 +257,6 @@ static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 static void set_reading(struct conn *c)
 {
     bool paused = !conn_may_cut(c) && !c->last_request;
-
     if (paused == c->paused)
         return;
     c->paused = paused;
@@ -289,7 +270,6 @@ static void set_reading(struct conn *c)
 static void tell_drained(struct conn *c)
 {
     struct exchange *x = c->first;
-
     if (!x || !x->undrained || c->out.len || c->writing.len)
         return;
     x->undrained = false;
@@ -300,7 +280,6 @@ static void tell_drained(struct conn *c)
 static void pump(struct conn *c)
 {
     bool waits;
-
     do {
         waits = conn_cut(c);
         write_out(c);
@@ -318,7 +297,6 @@ static void pump(struct conn *c)
 static void on_closed(uv_handle_t *h)
 {
     struct conn *c = h->data;
-
     if (--c->open_handles)
         return;
     server_forget(c->server, c);
@@ -337,7 +315,6 @@ void conn_close(struct conn *c)
     c->reading = NULL;
     while (c->first) {
         struct exchange *x = c->first;
-
         c->first = x->next;
         exchange_abandon(x);
     }
@@ -362,7 +339,6 @@ void conn_finish(struct conn *c)
 static void log_refusal(struct http_server *s)
 {
     uint64_t now = uv_now(s->tcp.loop);
-
     s->refused_ever++;
     if (s->refused_said_ms && now - s->refused_said_ms < REFUSAL_SAID_MS)
         return;
@@ -370,10 +346,12 @@ static void log_refusal(struct http_server *s)
     log_warning("%zu connections: no more are taken for now", s->conn_max);
 }
 
-void conn_accept(struct http_server *s)
+void conn_accept(uv_stream_t *listener, int status)
 {
+    struct http_server *s = listener->data;
+    if (status) /* the client has left, or the system is out of a resource */
+        return;
     struct conn *c = mem_zalloc(sizeof *c);
-
     c->server = s;
     c->open_handles = 2;
     UV_CHECK(uv_tcp_init(s->tcp.loop, &c->tcp));
@@ -389,7 +367,6 @@ void conn_accept(struct http_server *s)
     s->refused_count += c->refused;
     if (c->refused)
         log_refusal(s);
-
     if (uv_accept((uv_stream_t *)&s->tcp, (uv_stream_t *)&c->tcp) ||
         uv_fileno((uv_handle_t *)&c->tcp, &c->fd) || s->refused_count > s->refusals_max) {
         conn_close(c);

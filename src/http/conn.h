@@ -13,9 +13,7 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
-#include "http/head_cache.h"
 #include "http/metrics.h"
-#include "http/pool.h"
 #include "http/server.h"
 
 /*
@@ -42,12 +40,11 @@ struct exchange {
     bool away;      /* on a worker */
 
     /* work.c: what a worker passes to the loop. */
-    struct pool_job job;
     atomic_int holds; /* the running handler, the pending outcome; the last one posts */
     atomic_bool left; /* the client has left */
     int status;
     const char *content_type;
-    struct exchange *posted_next;
+    struct exchange *away_next; /* in the queue to the workers, or of what was posted */
 
     /* topic.c: while it waits. The entries and `woken` are under the topic's lock. */
     struct http_watch watch;
@@ -111,12 +108,22 @@ struct route_metrics {
     struct histogram *seconds;
 };
 
+/* Threads that run handlers which may block (work.c). */
+struct workers {
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct exchange *first, **last; /* the queue */
+    size_t queued, idle, count;
+    bool ending;
+    pthread_t threads[HTTP_WORKERS_MAX];
+};
+
 /* The server. */
 struct http_server {
     uv_tcp_t tcp;
     struct http_options options;
     struct router router;
-    struct pool *pool; /* NULL: not needed yet */
+    struct workers workers;
     struct route_metrics
         *route_metrics; /* one a row, and one for requests without a route; NULL: not counted */
 
@@ -152,14 +159,10 @@ struct http_server {
 /* A new request, at the end of the queue. */
 struct exchange *exchange_new(struct conn *c, const char *head, size_t len);
 void exchange_drop_first(struct conn *c);
-
-/* The connection closes. */
-void exchange_abandon(struct exchange *x);
+void exchange_abandon(struct exchange *x); /* the connection closes */
 void exchange_free(struct exchange *x);
 void exchange_free_spare(struct http_server *s);
-
-/* Calls the handler. */
-void exchange_run(struct exchange *x);
+void exchange_run(struct exchange *x); /* calls the handler */
 
 /* Answers with an error and ends the connection. */
 void exchange_refuse(struct exchange *x, int status, const char *reason);
@@ -175,26 +178,15 @@ void conn_take(struct conn *c, const char *p, size_t len);
 
 /* conn.c */
 
-/* Accepts a connection. */
-void conn_accept(struct http_server *s);
+void conn_accept(uv_stream_t *listener, int status);
+void conn_close(struct conn *c);     /* now; requests without an answer are abandoned */
+void conn_finish(struct conn *c);    /* when the answers so far are written */
+void conn_answered(struct conn *c);  /* something has changed: schedules a pump() */
+void conns_pump(uv_prepare_t *rest); /* pumps the connections on the list */
+void buf_empty(struct buf *b);       /* frees a buffer that has grown large */
 
-/* Closes it now. Requests without an answer are abandoned. */
-void conn_close(struct conn *c);
+/* field.c: reads path, query and body by the row of the route and calls the handler, or refuses. */
 
-/* Closes it when the answers so far are written. */
-void conn_finish(struct conn *c);
-
-/* There is an answer, or something else has changed: schedules a pump(). */
-void conn_answered(struct conn *c);
-
-/* Pumps the connections on the list. */
-void conns_pump(uv_prepare_t *rest);
-
-/* request.c */
-
-/*
- * Reads path, query and body by the row of the route and calls the handler, or answers 400 or 413.
- */
 void request_handle(struct exchange *x);
 
 /* reply.c */
@@ -202,67 +194,40 @@ void request_handle(struct exchange *x);
 /* Answers, on the loop. */
 void exchange_answer(struct exchange *x, int status, const char *content_type, struct str body);
 
-/* The head of a streamed answer. */
-void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *content_type);
-
 /* An error; its code is that of the status, and no field is to blame, where they are NULL. */
 void reply_with(struct http_request *r, int status, const char *code, const char *field,
                 const char *message);
 
-/* Empties a buffer; frees one that has grown large. */
-void buf_empty(struct buf *b);
+/* work.c; server_post() and work_settle() from any thread */
 
-/* work.c */
-
+void workers_init(struct workers *w);
+void workers_release(struct workers *w);
 void work_submit(struct exchange *x);
-
-/* The handler has answered (`reply`) or parked the request. From any thread. */
-void work_settle(struct exchange *x);
-
-/* Returns a request to the loop. From any thread. */
-void server_post(struct exchange *x);
+void work_settle(struct exchange *x); /* the handler has returned; or has answered or parked it */
+void server_post(struct exchange *x); /* returns a request to the loop */
 void server_take_posted(uv_async_t *came);
 
 /* topic.c */
 
-/* Parks a request; one that need not wait any more is posted. */
-void topic_park(struct exchange *x);
+void topic_park(struct exchange *x);    /* one that need not wait any more is posted */
+bool topic_leave(struct exchange *x);   /* takes it off its topic; false: it was woken before */
+void topic_unpark(struct exchange *x);  /* it is not parked any more */
+void topic_pass_on(struct exchange *x); /* wakes the next for what it was woken for */
 
-/* Takes it off its topic. False when it was woken before. */
-bool topic_leave(struct exchange *x);
-
-/* It is not parked any more. */
-void topic_unpark(struct exchange *x);
-
-/* Wakes the next that waits for what it was woken for. */
-void topic_pass_on(struct exchange *x);
-
-/* Posts the requests whose time to wait is up. */
+/* Posts the requests whose time to wait is up; when the next one is due, 0: none. */
 void topic_expire(struct conn *c, uint64_t now_ms);
-
-/* When the next one is due; 0: none. */
 uint64_t topic_due_ms(const struct conn *c);
 
 /* server.c */
 
-/* After http_close(): frees the server when nothing of it is left. */
-void server_free_if_done(struct http_server *s);
-
-/* Takes a connection that frees itself off the server's list. */
-void server_forget(struct http_server *s, struct conn *c);
+void server_free_if_done(struct http_server *s);                 /* after http_close() */
+void server_forget(struct http_server *s, struct conn *c);       /* takes it off the list */
+void server_metrics_count(const struct exchange *x, int status); /* counts an answer */
 
 /*
  * Whether a Host names this server: empty (HTTP/1.0), a loopback name or the server's address with
  * its port, or one of the configured names.
  */
 bool server_is_host(const struct conn *c, struct str host);
-
-/* server_metrics.c */
-
-void server_metrics_register(struct http_server *s);
-void server_metrics_release(struct http_server *s);
-
-/* Counts an answer. */
-void server_metrics_count(const struct exchange *x, int status);
 
 #endif

@@ -23,10 +23,8 @@ static const struct {
 static void load(void)
 {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
     for (size_t i = 0; library && i < sizeof WANTED / sizeof *WANTED; i++) {
         void *found = dlsym(library, WANTED[i].name);
-
         if (!found)
             library = NULL;
         else
@@ -41,7 +39,6 @@ static void load(void)
 const struct curl *curl_load(struct err_info *ret_error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-
     pthread_once(&once, load);
     if (!trouble[0])
         return &functions;

@@ -18,15 +18,21 @@
 
 enum { SEND_LEN = 64 * 1024 }; /* sent to a listener at a time, or a little more */
 
-enum event_field { KIND, ID, TYPE, STATE, FIELD_COUNT };
+/* What an event consists of: the fields to filter by, and the JSON. */
+enum event_part { KIND, ID, TYPE, STATE, FIELD_COUNT, JSON = FIELD_COUNT, PART_COUNT };
 
 static const char *const FIELD_NAMES[FIELD_COUNT] = {"kind", "id", "type", "state"};
 
-/* A kept event: the fields to filter by, then the JSON, in one allocation. */
+/* What GET /v1/events takes. */
+struct events_in {
+    struct str filter[FIELD_COUNT]; /* empty: all */
+    int64_t last;
+};
+
+/* A kept event, in one allocation. */
 struct kept_event {
     uint64_t number;
-    struct str fields[FIELD_COUNT];
-    struct str json;
+    struct str parts[PART_COUNT];
     size_t size;
     char text[];
 };
@@ -35,12 +41,11 @@ struct event_listener {
     struct event_listener *next, *prev;
     struct events *events;
     struct http_request *request;
-    struct str filter[FIELD_COUNT]; /* empty: all; borrowed from the request */
-    uint64_t sent;                  /* the last one that was sent or skipped */
+    const struct events_in *in; /* of the request: what to filter by */
+    uint64_t sent;              /* the last one that was sent or skipped */
 };
 
 struct events {
-    uv_loop_t *loop;
     uv_async_t wake;
     uv_timer_t alive;
     int open_handles;
@@ -60,47 +65,35 @@ struct events {
 static void drop_oldest(struct events *e)
 {
     struct kept_event **slot = &e->ring[e->first++ % EVENTS_KEPT];
-
     e->size -= (*slot)->size;
     free(*slot);
     *slot = NULL;
 }
 
-static struct str copy_text(char **at, struct str s)
-{
-    struct str copy = {*at, s.len};
-
-    if (s.len)
-        memcpy(*at, s.p, s.len);
-    *at += s.len;
-    return copy;
-}
-
 static struct kept_event *kept_new(const struct event *event)
 {
-    struct str fields[FIELD_COUNT] = {[KIND] = str_of(event->kind),
-                                      [ID] = event->id,
-                                      [TYPE] = event->type,
-                                      [STATE] = event->state};
-    size_t size = sizeof(struct kept_event) + event->json.len;
-    struct kept_event *k;
-    char *at;
-
-    for (int i = 0; i < FIELD_COUNT; i++)
-        size += fields[i].len;
-    k = mem_alloc(size);
+    const struct str parts[PART_COUNT] = {[KIND] = str_of(event->kind),
+                                          [ID] = event->id,
+                                          [TYPE] = event->type,
+                                          [STATE] = event->state,
+                                          [JSON] = event->json};
+    size_t size = sizeof(struct kept_event);
+    for (int i = 0; i < PART_COUNT; i++)
+        size += parts[i].len;
+    struct kept_event *k = mem_alloc(size);
     k->size = size;
-    at = k->text;
-    for (int i = 0; i < FIELD_COUNT; i++)
-        k->fields[i] = copy_text(&at, fields[i]);
-    k->json = copy_text(&at, event->json);
+    char *at = k->text;
+    for (int i = 0; i < PART_COUNT; i++) {
+        k->parts[i] = (struct str){at, parts[i].len};
+        if (parts[i].len)
+            at = mempcpy(at, parts[i].p, parts[i].len);
+    }
     return k;
 }
 
 void events_publish(struct events *e, const struct event *event)
 {
     struct kept_event *k = kept_new(event);
-
     LOCKED(&e->lock);
     while (e->first < e->next &&
            (e->next - e->first == EVENTS_KEPT || e->size + k->size > EVENTS_LEN_MAX))
@@ -117,48 +110,31 @@ void events_publish(struct events *e, const struct event *event)
 /* Whether the value is in the comma-separated list. */
 static bool is_among(struct str list, struct str value)
 {
-    for (;;) {
-        const char *comma = memchr(list.p, ',', list.len);
-        size_t len = comma ? (size_t)(comma - list.p) : list.len;
-
-        if (str_eq((struct str){list.p, len}, value))
+    do {
+        if (str_eq(str_cut(&list, ','), value))
             return true;
-        if (!comma)
-            return false;
-        list.p += len + 1;
-        list.len -= len + 1;
-    }
+    } while (list.p);
+    return false;
 }
 
 static bool is_wanted(const struct event_listener *l, const struct kept_event *k)
 {
     for (int i = 0; i < FIELD_COUNT; i++)
-        if (l->filter[i].len && !is_among(l->filter[i], k->fields[i]))
+        if (l->in->filter[i].len && !is_among(l->in->filter[i], k->parts[i]))
             return false;
     return true;
 }
 
 /* A newline in the JSON begins another line of data. */
-static void put_data(struct buf *b, struct str json)
-{
-    for (;;) {
-        const char *end = json.len ? memchr(json.p, '\n', json.len) : NULL;
-        size_t len = end ? (size_t)(end - json.p) : json.len;
-
-        buf_put_str(b, STR("data: "));
-        buf_put(b, json.p, len);
-        buf_put_str(b, STR("\n"));
-        if (!end)
-            return;
-        json.p += len + 1;
-        json.len -= len + 1;
-    }
-}
-
 static void put_event(struct buf *b, const struct kept_event *k)
 {
-    buf_printf(b, "id: %" PRIu64 "\nevent: %.*s\n", k->number, STR_ARGS(k->fields[KIND]));
-    put_data(b, k->json);
+    struct str json = k->parts[JSON];
+    buf_printf(b, "id: %" PRIu64 "\nevent: %.*s\n", k->number, STR_ARGS(k->parts[KIND]));
+    do {
+        buf_put_str(b, STR("data: "));
+        buf_put_str(b, str_cut(&json, '\n'));
+        buf_put_str(b, STR("\n"));
+    } while (json.p);
     buf_put_str(b, STR("\n"));
 }
 
@@ -173,7 +149,6 @@ static void collect(struct events *e, struct event_listener *l, struct buf *b)
     }
     while (l->sent + 1 < e->next && b->len < SEND_LEN) {
         const struct kept_event *k = e->ring[++l->sent % EVENTS_KEPT];
-
         if (is_wanted(l, k))
             put_event(b, k);
     }
@@ -184,7 +159,6 @@ static void collect(struct events *e, struct event_listener *l, struct buf *b)
 static void listener_free(struct event_listener *l)
 {
     struct events *e = l->events;
-
     *(l->prev ? &l->prev->next : &e->listeners) = l->next;
     if (l->next)
         l->next->prev = l->prev;
@@ -200,43 +174,30 @@ static void on_gone(struct http_request *r)
     listener_free(r->handler_data);
 }
 
-static void send_text(struct event_listener *l, struct str text)
-{
-    if (!http_stream_send(l->request, text))
-        listener_free(l);
-}
-
 /* Sends as much as the connection takes; the rest when it has drained. */
-static void serve(struct event_listener *l)
+static void serve(struct http_request *r)
 {
-    struct events *e = l->events;
+    struct event_listener *l = r->handler_data;
     CLEANUP(buf_release) struct buf b = {0};
-
     do {
         b.len = 0;
-        if (http_stream_unsent(l->request))
+        if (http_stream_unsent(r))
             break;
-        collect(e, l, &b);
-        if (b.len && !http_stream_send(l->request, buf_str(&b))) {
+        collect(l->events, l, &b);
+        if (b.len && !http_stream_send(r, buf_str(&b))) {
             listener_free(l);
             break;
         }
     } while (b.len >= SEND_LEN);
 }
 
-static void on_drained(struct http_request *r)
-{
-    serve(r->handler_data);
-}
-
 static void on_wake(uv_async_t *wake)
 {
     struct events *e = wake->data;
     struct event_listener *next;
-
     for (struct event_listener *l = e->listeners; l; l = next) {
         next = l->next;
-        serve(l);
+        serve(l->request);
     }
 }
 
@@ -244,21 +205,14 @@ static void on_alive(uv_timer_t *timer)
 {
     struct events *e = timer->data;
     struct event_listener *next;
-
     for (struct event_listener *l = e->listeners; l; l = next) {
         next = l->next;
-        if (!http_stream_unsent(l->request))
-            send_text(l, STR(":\n\n"));
+        if (!http_stream_unsent(l->request) && !http_stream_send(l->request, STR(":\n\n")))
+            listener_free(l);
     }
 }
 
 #define EVENT_ID_MAX INT64_C(999999999999999999)
-
-/* What GET /v1/events takes. */
-struct events_in {
-    struct str filter[FIELD_COUNT];
-    int64_t last;
-};
 
 #define LAST_ROW                                                                                   \
     FIELD_INT(IN_QUERY, struct events_in, last, "last-event-id", 0, EVENT_ID_MAX,                  \
@@ -273,7 +227,6 @@ static bool find_start(struct events *e, struct http_request *r, uint64_t *ret_s
     const struct str *header = head_field(&r->head, "Last-Event-ID");
     struct events_in *in = r->in;
     struct route_field_error wrong;
-
     if (header && field_read_text(&LAST, *header, &r->arena, in, &wrong)) {
         http_reply_field(r, "Last-Event-ID", "Last-Event-ID is not the id of an event");
         return false;
@@ -287,13 +240,9 @@ static bool find_start(struct events *e, struct http_request *r, uint64_t *ret_s
 static struct str find_unknown(struct str list, bool (*is_word)(struct str))
 {
     while (is_word && list.len) {
-        const char *comma = memchr(list.p, ',', list.len);
-        struct str word = {list.p, comma ? (size_t)(comma - list.p) : list.len};
-
+        struct str word = str_cut(&list, ',');
         if (word.len && !is_word(word))
             return word;
-        list.p += word.len + (comma != NULL);
-        list.len -= word.len + (comma != NULL);
     }
     return (struct str){0};
 }
@@ -302,14 +251,16 @@ static struct str find_unknown(struct str list, bool (*is_word)(struct str))
 static bool are_filters_known(struct events *e, struct http_request *r)
 {
     const struct str *filter = ((struct events_in *)r->in)->filter;
-    const struct event_words *w = NULL;
-
-    for (int i = 0; i < e->words_count && !w; i++)
-        w = str_eq(filter[KIND], str_of(e->words[i]->kind)) ? e->words[i] : NULL;
-    for (int i = ID; w && i < FIELD_COUNT; i++) {
-        struct str word = find_unknown(filter[i], i == ID     ? w->is_id
-                                                  : i == TYPE ? w->is_type
-                                                              : w->is_state);
+    int kind = 0;
+    while (kind < e->words_count && !str_eq(filter[KIND], str_of(e->words[kind]->kind)))
+        kind++;
+    if (kind == e->words_count)
+        return true;
+    const struct event_words *w = e->words[kind];
+    bool (*const known[])(struct str) = {
+        [ID] = w->is_id, [TYPE] = w->is_type, [STATE] = w->is_state};
+    for (int i = ID; i < FIELD_COUNT; i++) {
+        struct str word = find_unknown(filter[i], known[i]);
         if (!word.len)
             continue;
         http_reply_field(r, FIELD_NAMES[i], "%s: a %s cannot have '%.*s'", FIELD_NAMES[i], w->kind,
@@ -321,30 +272,25 @@ static bool are_filters_known(struct events *e, struct http_request *r)
 
 static void listener_new(struct events *e, struct http_request *r, uint64_t sent)
 {
-    struct event_listener *l = mem_zalloc(sizeof *l);
-
-    l->events = e;
-    l->request = r;
-    l->sent = sent;
-    memcpy(l->filter, ((struct events_in *)r->in)->filter, sizeof l->filter);
-    l->next = e->listeners;
+    struct event_listener *l = mem_alloc(sizeof *l);
+    *l = (struct event_listener){
+        .next = e->listeners, .events = e, .request = r, .in = r->in, .sent = sent};
     if (l->next)
         l->next->prev = l;
     e->listeners = l;
     r->handler_data = l;
     r->gone = on_gone;
-    r->drained = on_drained;
+    r->drained = serve;
     pthread_mutex_lock(&e->lock);
     e->listened = true;
     pthread_mutex_unlock(&e->lock);
-    serve(l);
+    serve(r);
 }
 
 static void get_events(struct http_request *r)
 {
     struct events *e = r->arg;
     uint64_t sent;
-
     if (!find_start(e, r, &sent) || !are_filters_known(e, r))
         return;
     http_add_header(r, "Cache-Control", STR("no-store"));
@@ -381,8 +327,6 @@ void events_know(struct events *e, const struct event_words *words)
 struct events *events_new(uv_loop_t *loop)
 {
     struct events *e = mem_zalloc(sizeof *e);
-
-    e->loop = loop;
     e->first = e->next = (uint64_t)clock_wall_ms() << 10;
     pthread_mutex_init(&e->lock, NULL);
     UV_CHECK(uv_async_init(loop, &e->wake, on_wake));
@@ -396,7 +340,6 @@ struct events *events_new(uv_loop_t *loop)
 static void on_closed(uv_handle_t *handle)
 {
     struct events *e = handle->data;
-
     if (--e->open_handles)
         return;
     while (e->first < e->next)

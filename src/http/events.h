@@ -13,7 +13,7 @@
 #include <uv.h>
 
 #include "base/str.h"
-#include "http/router.h"
+#include "http/route.h"
 
 enum {
     EVENTS_KEPT = 10000,

@@ -11,15 +11,11 @@
 
 enum { SPARE_MAX = 128 };
 
-/* Clears all but the buffers and the table of header fields, which is large and has a count. */
+/* Clears all but the arena, the buffers and the table of header fields. */
 static void clear(struct exchange *x)
 {
-    memset(&x->request.head, 0, offsetof(struct head, fields));
-    memset(x->request.params, 0, sizeof x->request.params);
-    x->request.query = (struct query){0};
-    x->request.body = STR("");
-    x->request.gone = x->request.drained = x->request.unparked = NULL;
-    x->request.handler_data = NULL;
+    struct http_request *r = &x->request;
+    memset(r->params, 0, (size_t)((char *)r->head.fields - (char *)r->params));
     memset(&x->conn, 0, offsetof(struct exchange, text) - offsetof(struct exchange, conn));
 }
 
@@ -27,7 +23,6 @@ struct exchange *exchange_new(struct conn *c, const char *head, size_t len)
 {
     struct http_server *s = c->server;
     struct exchange *x = s->spare;
-
     if (x) {
         s->spare = x->next;
         s->spare_count--;
@@ -59,7 +54,6 @@ static void release(struct exchange *x)
 void exchange_free(struct exchange *x)
 {
     struct http_server *s = x->server;
-
     if (s->spare_count == SPARE_MAX) {
         release(x);
         return;
@@ -78,7 +72,6 @@ void exchange_free(struct exchange *x)
 void exchange_free_spare(struct http_server *s)
 {
     struct exchange *next;
-
     for (struct exchange *x = s->spare; x; x = next) {
         next = x->next;
         release(x);
@@ -88,7 +81,6 @@ void exchange_free_spare(struct http_server *s)
 void exchange_drop_first(struct conn *c)
 {
     struct exchange *x = c->first;
-
     c->first = x->next;
     if (!c->first)
         c->last = NULL;
@@ -115,7 +107,6 @@ void exchange_abandon(struct exchange *x)
 void exchange_run(struct exchange *x)
 {
     struct http_request *r = &x->request;
-
     arena_reset(&r->arena);
     x->fields.len = 0;
     r->arg = x->row->table->arg;
@@ -124,6 +115,27 @@ void exchange_run(struct exchange *x)
         work_submit(x);
     else
         request_handle(x);
+}
+
+bool http_is_gone(const struct http_request *r)
+{
+    return atomic_load(&((const struct exchange *)r)->left);
+}
+
+void http_take_memory(struct http_request *r, struct http_memory *ret_memory)
+{
+    struct exchange *x = (struct exchange *)r;
+    *ret_memory = (struct http_memory){r->arena, x->text, x->body};
+    r->arena = (struct arena){0};
+    x->text = x->body = (struct buf){0};
+}
+
+void http_memory_release(struct http_memory *m)
+{
+    arena_release(&m->arena);
+    buf_release(&m->head);
+    buf_release(&m->body);
+    *m = (struct http_memory){0};
 }
 
 /* From bytes to requests. */
@@ -140,7 +152,6 @@ void exchange_refuse(struct exchange *x, int status, const char *reason)
 static bool is_json_type(struct str type)
 {
     static const struct str json = STR("application/json");
-
     return type.len >= json.len && !strncasecmp(type.p, json.p, json.len) &&
            (type.len == json.len || strchr(" \t;", type.p[json.len]));
 }
@@ -161,12 +172,11 @@ static bool is_acceptable(const struct http_request *r)
 static void dispatch(struct exchange *x)
 {
     struct conn *c = x->conn;
-
     c->reading = NULL;
     c->phase = CONN_NONE; /* the timeout for the next request starts anew */
     if (!x->request.head.keep_alive)
         c->last_request = true;
-    x->request.body = (struct str){x->body.p ? x->body.p : "", x->body.len};
+    x->request.body = buf_str(&x->body);
     if (!is_acceptable(&x->request))
         http_reply_error(&x->request, 415, "the Content-Type must be application/json");
     else
@@ -176,8 +186,7 @@ static void dispatch(struct exchange *x)
 /* No route. The connection stays open if there is no body to skip. */
 static void answer_no_route(struct exchange *x, unsigned allow)
 {
-    struct buf list = {0};
-
+    CLEANUP(buf_release) struct buf list = {0};
     x->conn->phase = CONN_NONE;
     if (x->request.head.chunked || x->request.head.content_len || !x->request.head.keep_alive)
         x->conn->last_request = true;
@@ -187,7 +196,6 @@ static void answer_no_route(struct exchange *x, unsigned allow)
     }
     route_put_allow(&list, allow);
     http_add_header(&x->request, "Allow", buf_str(&list));
-    buf_release(&list);
     http_reply_error(&x->request, 405, "this path does not answer to this method");
 }
 
@@ -199,7 +207,6 @@ static size_t body_len_max(const struct exchange *x)
 static bool is_allowed(const struct exchange *x)
 {
     const char *token = x->server->options.token;
-
     return !token || (x->row && x->row->route->flags & ROUTE_OPEN) ||
            token_fits(token, head_field(&x->request.head, "Authorization"));
 }
@@ -209,7 +216,6 @@ static void begin_body(struct exchange *x)
 {
     struct conn *c = x->conn;
     const struct head *h = &x->request.head;
-
     if (!h->chunked && !h->content_len) {
         dispatch(x);
         return;
@@ -255,8 +261,8 @@ static size_t take_head(struct conn *c, const char *p, size_t len)
     struct exchange *x;
     size_t known_len;
 
-    if (len >= 2 && p[0] == '\r' &&
-        p[1] == '\n') { /* some clients send an empty line between requests */
+    /* Some clients send an empty line between requests. */
+    if (len >= 2 && p[0] == '\r' && p[1] == '\n') {
         c->scanned = 0;
         return 2;
     }
@@ -291,7 +297,6 @@ static size_t take_body(struct conn *c, const char *p, size_t len)
 {
     struct exchange *x = c->reading;
     uint64_t left = x->request.head.content_len - x->body.len;
-
     if (x->request.head.chunked) {
         ssize_t used = chunk_feed(&c->chunk, p, len, &x->body, body_len_max(x));
         if (used < 0) {
@@ -321,7 +326,6 @@ bool conn_may_cut(const struct conn *c)
 static size_t cut(struct conn *c, const char *p, size_t len, bool *ret_waits)
 {
     size_t at = 0, used = 1;
-
     c->cutting = true;
     while (at < len && used && conn_may_cut(c)) {
         used = (c->reading ? take_body : take_head)(c, p + at, len - at);
@@ -338,7 +342,6 @@ bool conn_cut(struct conn *c)
 {
     bool waits;
     size_t at = cut(c, c->in.p, c->in.len, &waits);
-
     if (at && at < c->in.len)
         memmove(c->in.p, c->in.p + at, c->in.len - at);
     c->in.len -= at;
@@ -351,7 +354,6 @@ void conn_take(struct conn *c, const char *p, size_t len)
 {
     bool waits, first = !c->in.len;
     size_t at = first ? cut(c, p, len, &waits) : 0;
-
     buf_put(&c->in, p + at, len - at);
     if (!first)
         conn_cut(c);

@@ -1,5 +1,5 @@
 /*
- * Fields of a request into a struct.
+ * From a request to the struct that its handler wants, by the fields of its route.
  *
  * A body is walked once: each member is looked up among the fields, beginning behind the one that
  * was found last, since clients mostly send members in the order of the documentation. The lookup
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "http/route.h"
+#include "http/conn.h"
 
 enum { SHOWN_LEN_MAX = 64 }; /* of text from a request in a message */
 
@@ -20,38 +20,44 @@ const struct route_field FIELD_ITEM_INT = {
 
 #define refuse(e, f, ...) fail(e, DROVER_BAD_ARGUMENT, (f)->name, __VA_ARGS__)
 
+static int shown_len(struct str name)
+{
+    return name.len < SHOWN_LEN_MAX ? (int)name.len : SHOWN_LEN_MAX;
+}
+
+static void set_blame(struct route_field_error *e, struct str name)
+{
+    snprintf(e->field, sizeof e->field, "%.*s", shown_len(name), name.p ? name.p : "");
+}
+
 /* The name of the field, then the message. */
 static __attribute__((format(printf, 4, 5))) int fail(struct route_field_error *e, int err,
                                                       struct str name, const char *fmt, ...)
 {
-    int len = name.len < SHOWN_LEN_MAX ? (int)name.len : SHOWN_LEN_MAX;
     char text[400];
     va_list ap;
-
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    snprintf(e->field, sizeof e->field, "%.*s", len, name.p ? name.p : "");
-    e->err = err;
-    return err_set(&e->why, err, "%.*s%s%s", len, name.p ? name.p : "", name.len ? " " : "", text);
+    set_blame(e, name);
+    return err_set(&e->why, err, "%s%s%s", e->field, name.len ? " " : "", text);
 }
 
 /* Moves what is wrong with a member into the object or list that it is in. */
-static int fail_within(struct route_field_error *e, struct str name, size_t index, bool is_list)
+static int fail_within(struct route_field_error *e, int err, struct str name, size_t index,
+                       bool is_list)
 {
     char place[80], field[sizeof e->field], text[sizeof e->why.text];
     bool own = !e->field[0]; /* the item itself is wrong, not a member of it */
-
-    snprintf(place, sizeof place, "%.*s", name.len < SHOWN_LEN_MAX ? (int)name.len : SHOWN_LEN_MAX,
-             name.p);
+    int len = snprintf(place, sizeof place, "%.*s", shown_len(name), name.p);
     if (is_list)
-        snprintf(place + strlen(place), sizeof place - strlen(place), "[%zu]", index);
+        snprintf(place + len, sizeof place - (size_t)len, "[%zu]", index);
     snprintf(field, sizeof field, "%.79s%s%.15s", place, own || e->field[0] == '[' ? "" : ".",
              e->field);
     snprintf(text, sizeof text, "%.79s%s%.400s", place, own ? " " : ": ", e->why.text);
     memcpy(e->field, field, sizeof field);
     memcpy(e->why.text, text, sizeof text);
-    return e->err;
+    return err;
 }
 
 static int check_bounds(const struct route_field *f, int64_t value, const char *unit,
@@ -72,37 +78,32 @@ static int check_bounds(const struct route_field *f, int64_t value, const char *
 static int set_text(const struct route_field *f, struct str text, char *in,
                     struct route_field_error *e)
 {
-    int err = check_bounds(f, (int64_t)text.len, " bytes", e);
-
-    if (!err)
-        *(struct str *)(in + f->offset) = text;
-    return err;
+    TRY(check_bounds(f, (int64_t)text.len, " bytes", e));
+    *(struct str *)(in + f->offset) = text;
+    return 0;
 }
 
 static int set_int(const struct route_field *f, int64_t number, char *in,
                    struct route_field_error *e)
 {
-    int err = check_bounds(f, number, "", e);
-
-    if (!err)
-        *(int64_t *)(in + f->offset) = number;
-    return err;
+    TRY(check_bounds(f, number, "", e));
+    *(int64_t *)(in + f->offset) = number;
+    return 0;
 }
 
 static int set_choice(const struct route_field *f, struct str text, char *in,
                       struct route_field_error *e)
 {
+    struct str words = str_of(f->words);
     char list[256] = "";
-    int number = 0;
-
-    for (const char *at = f->words, *end; *at; at = *end ? end + 1 : end, number++) {
-        end = at + strcspn(at, "|");
-        if (str_eq(text, (struct str){at, (size_t)(end - at)})) {
+    for (int number = 0; words.p; number++) {
+        struct str word = str_cut(&words, '|');
+        if (str_eq(text, word)) {
             *(int *)(in + f->offset) = number;
             return 0;
         }
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.*s", number ? ", " : "",
-                 (int)(end - at), at);
+                 STR_ARGS(word));
     }
     return refuse(e, f, "must be one of %s", list);
 }
@@ -111,7 +112,6 @@ static int set_choice(const struct route_field *f, struct str text, char *in,
 static void *set_list(const struct route_field *f, size_t count, struct arena *a, char *in)
 {
     void *items = arena_zalloc(a, (count ? count : 1) * f->size);
-
     *(void **)(in + f->offset) = items;
     *(size_t *)(in + f->count_offset) = count;
     return items;
@@ -136,34 +136,42 @@ static int wrong_kind(const struct route_field *f, const char *wanted, const str
                       struct route_field_error *e)
 {
     if (!f->name.len && f->where)
-        return err_set(&e->why, e->err = DROVER_BAD_ARGUMENT, "the body must be %s, not %s", wanted,
+        return err_set(&e->why, DROVER_BAD_ARGUMENT, "the body must be %s, not %s", wanted,
                        kind_of(v));
     return refuse(e, f, "must be %s, not %s", wanted, kind_of(v));
 }
+
+static int read_json(const struct route_field *f, const struct json *v, struct arena *a, void *in,
+                     struct route_field_error *e);
 
 static int set_items(const struct route_field *f, const struct json *v, struct arena *a, char *in,
                      struct route_field_error *e)
 {
     const struct route_field *item = f->fields;
-    int err = check_count(f, v->count, e);
     size_t index = 0;
-
-    if (err)
-        return err;
+    TRY(check_count(f, v->count, e));
     char *at = set_list(f, v->count, a, in);
     json_each(m, v) {
+        int err;
         if (item->name.p && m->kind != JSON_OBJECT)
             err = fail(e, DROVER_BAD_ARGUMENT, (struct str){0}, "must be an object, not %s",
                        kind_of(m));
         else
-            err = item->name.p ? field_read_body(item, m, a, at, e)
-                               : field_read_json(item, m, a, at, e);
+            err = item->name.p ? field_read_body(item, m, a, at, e) : read_json(item, m, a, at, e);
         if (err)
-            return fail_within(e, f->name, index, true);
+            return fail_within(e, err, f->name, index, true);
         at += f->size;
         index++;
     }
     return 0;
+}
+
+static int set_object(const struct route_field *f, const struct json *v, struct arena *a, char *in,
+                      struct route_field_error *e)
+{
+    void *nested = *(void **)(in + f->offset) = arena_zalloc(a, f->size);
+    int err = field_read_body(f->fields, v, a, nested, e);
+    return err ? fail_within(e, err, f->name, 0, false) : 0;
 }
 
 /* A shape of FIELD_JSON says whether a list or an object is wanted. */
@@ -178,8 +186,8 @@ static int set_any(const struct route_field *f, const struct json *v, char *in,
     return 0;
 }
 
-int field_read_json(const struct route_field *f, const struct json *v, struct arena *a, void *in,
-                    struct route_field_error *e)
+static int read_json(const struct route_field *f, const struct json *v, struct arena *a, void *in,
+                     struct route_field_error *e)
 {
     static const struct {
         enum json_kind kind;
@@ -192,8 +200,6 @@ int field_read_json(const struct route_field *f, const struct json *v, struct ar
         [FIELD_KIND_OBJECT] = {JSON_OBJECT, "an object"},
         [FIELD_KIND_LIST] = {JSON_LIST, "a list"},
     };
-    void *nested;
-    int err;
 
     if (f->kind == FIELD_KIND_IGNORED)
         return 0;
@@ -214,9 +220,7 @@ int field_read_json(const struct route_field *f, const struct json *v, struct ar
     case FIELD_KIND_LIST:
         return set_items(f, v, a, in, e);
     default:
-        nested = *(void **)((char *)in + f->offset) = arena_zalloc(a, f->size);
-        err = field_read_body(f->fields, v, a, nested, e);
-        return err ? fail_within(e, f->name, 0, false) : 0;
+        return set_object(f, v, a, in, e);
     }
 }
 
@@ -230,7 +234,6 @@ static const struct route_field *find_member(const struct route_field *fields,
                                              const struct route_field *next, struct str key)
 {
     const struct route_field *f = next;
-
     do {
         if (!f->name.p)
             f = fields;
@@ -242,44 +245,42 @@ static const struct route_field *find_member(const struct route_field *fields,
     return NULL;
 }
 
-int field_read_members(const struct route_field *fields, const struct json *v, struct arena *a,
-                       void *in, struct route_field_error *e)
+/* Into a struct that has its presets. */
+static int read_members(const struct route_field *fields, const struct json *v, struct arena *a,
+                        void *in, struct route_field_error *e)
 {
     const struct route_field *next = fields;
     uint64_t seen = 0;
-    int err = 0;
-
-    for (const struct json *m = v ? v->first : NULL; m && !err; m = m->next) {
+    for (const struct json *m = v ? v->first : NULL; m; m = m->next) {
         const struct route_field *f = find_member(fields, next, m->key);
-
         if (!f)
             return fail(e, DROVER_BAD_ARGUMENT, m->key, "is an unknown member");
         next = f + 1;
         if (m->kind != JSON_NULL || f->kind == FIELD_KIND_JSON) {
             seen |= UINT64_C(1) << (f - fields);
-            err = field_read_json(f, m, a, in, e);
+            TRY(read_json(f, m, a, in, e));
         }
     }
-    for (const struct route_field *f = fields; f->name.p && !err; f++)
+    for (const struct route_field *f = fields; f->name.p; f++)
         if (f->where & REQUIRED && is_in_body(f) && !(seen & UINT64_C(1) << (f - fields)))
-            err = refuse(e, f, "is missing");
-    return err;
+            return refuse(e, f, "is missing");
+    return 0;
 }
 
-int field_read_body(const struct route_field *fields, const struct json *v, struct arena *a,
-                    void *in, struct route_field_error *e)
-{
-    field_preset(fields, in);
-    return field_read_members(fields, v, a, in, e);
-}
-
-void field_preset(const struct route_field *fields, void *in)
+static void set_presets(const struct route_field *fields, void *in)
 {
     for (const struct route_field *f = fields; f->name.p; f++)
         if (f->preset && f->kind == FIELD_KIND_INT)
             *(int64_t *)((char *)in + f->offset) = f->preset;
         else if (f->preset && f->kind == FIELD_KIND_CHOICE)
             *(int *)((char *)in + f->offset) = (int)f->preset;
+}
+
+int field_read_body(const struct route_field *fields, const struct json *v, struct arena *a,
+                    void *in, struct route_field_error *e)
+{
+    set_presets(fields, in);
+    return read_members(fields, v, a, in, e);
 }
 
 const struct route_field *field_find(const struct route_field *fields, int where, struct str name)
@@ -299,12 +300,10 @@ static int set_digits(const struct route_field *f, struct str text, char *in,
     size_t i = f->min < 0 && text.len > 1 && text.p[0] == '-';
     bool negative = i;
     int64_t number = 0;
-
     if (i == text.len)
         return refuse(e, f, "must be a whole number");
     for (; i < text.len; i++) {
         int digit = text.p[i] - '0';
-
         if (digit < 0 || digit > 9)
             return refuse(e, f, "must be a whole number");
         number = number > (INT64_MAX - digit) / 10 ? INT64_MAX : number * 10 + digit;
@@ -317,7 +316,6 @@ static int set_truth(const struct route_field *f, struct str text, char *in,
 {
     static const struct str words[] = {{"0", 1},   {"1", 1},     {"no", 2},
                                        {"yes", 3}, {"false", 5}, {"true", 4}};
-
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (text.len == words[i].len && !strncasecmp(text.p, words[i].p, text.len)) {
             *(bool *)(in + f->offset) = i % 2;
@@ -330,23 +328,15 @@ static int set_truth(const struct route_field *f, struct str text, char *in,
 static int set_commas(const struct route_field *f, struct str text, struct arena *a, char *in,
                       struct route_field_error *e)
 {
-    size_t count = text.len != 0, at = 0, index = 0;
-
+    size_t count = text.len != 0;
     for (size_t i = 0; i < text.len; i++)
         count += text.p[i] == ',';
-    int err = check_count(f, count, e);
-    if (err)
-        return err;
-    char *item = set_list(f, count, a, in);
-    for (size_t i = 0; i <= text.len && count; i++) {
-        if (i < text.len && text.p[i] != ',')
-            continue;
-        err = field_read_text(f->fields, (struct str){text.p + at, i - at}, a, item, e);
+    TRY(check_count(f, count, e));
+    char *items = set_list(f, count, a, in);
+    for (size_t i = 0; i < count; i++) {
+        int err = field_read_text(f->fields, str_cut(&text, ','), a, items + i * f->size, e);
         if (err)
-            return fail_within(e, f->name, index, true);
-        at = i + 1;
-        item += f->size;
-        index++;
+            return fail_within(e, err, f->name, i, true);
     }
     return 0;
 }
@@ -368,4 +358,84 @@ int field_read_text(const struct route_field *f, struct str text, struct arena *
     default:
         return set_text(f, text, in, e);
     }
+}
+
+/* From a request. */
+
+static int read_body(struct http_request *r, const struct router_row *row,
+                     struct route_field_error *e)
+{
+    bool large = row->route->flags & ROUTE_LARGE;
+    struct json *v = NULL;
+    if (r->head.method == METHOD_GET || (!r->body.len && row->body_optional))
+        return 0;
+    TRY(json_read(&r->arena, r->body, large ? HTTP_LARGE_VALUES_MAX : HTTP_VALUES_MAX, &v,
+                  &e->why));
+    r->json = v;
+    if (row->whole)
+        return read_json(row->whole, v, &r->arena, r->in, e);
+    if (v->kind != JSON_OBJECT)
+        return err_set(&e->why, DROVER_BAD_ARGUMENT, "the body must be an object, not %s",
+                       json_kind_name(v));
+    return read_members(row->fields, v, &r->arena, r->in, e);
+}
+
+static int read_query(struct http_request *r, const struct route_field *fields,
+                      struct route_field_error *e)
+{
+    const char *wrong = query_parse(&r->arena, r->head.query, &r->query);
+    if (wrong)
+        return err_set(&e->why, DROVER_BAD_ARGUMENT, "%s", wrong);
+    for (size_t i = 0; i < r->query.count; i++) {
+        const struct query_param *p = &r->query.params[i];
+        const struct route_field *f = field_find(fields, IN_QUERY, p->name);
+        if (!f) {
+            set_blame(e, p->name);
+            return err_set(&e->why, DROVER_BAD_ARGUMENT, "unknown query parameter '%s'", e->field);
+        }
+        TRY(field_read_text(f, p->value, &r->arena, r->in, e));
+    }
+    return 0;
+}
+
+/* The path, and what is missing in the query. */
+static int read_path(struct http_request *r, const struct route_field *fields,
+                     struct route_field_error *e)
+{
+    const struct str *param = r->params;
+    for (const struct route_field *f = fields; f->name.p; f++)
+        if (f->where & IN_PATH) {
+            struct str text;
+            if (!query_unescape(&r->arena, *param++, false, &text))
+                return err_set(&e->why, DROVER_BAD_ARGUMENT, "malformed escape in the path");
+            TRY(field_read_text(f, text, &r->arena, r->in, e));
+        } else if (f->where == (IN_QUERY | REQUIRED) && !query_has(&r->query, f->name)) {
+            return refuse(e, f, "is missing");
+        }
+    return 0;
+}
+
+static int read_request(struct http_request *r, const struct router_row *row,
+                        struct route_field_error *e)
+{
+    r->in = arena_zalloc(&r->arena, row->route->in_size + 1);
+    r->json = NULL;
+    set_presets(row->fields, r->in);
+    if (r->head.query.len)
+        TRY(read_query(r, row->fields, e));
+    TRY(read_path(r, row->fields, e));
+    return read_body(r, row, e);
+}
+
+void request_handle(struct exchange *x)
+{
+    struct http_request *r = &x->request;
+    struct route_field_error e;
+    e.field[0] = '\0';
+    int err = read_request(r, x->row, &e);
+    if (err)
+        reply_with(r, drover_err_http_status(err), drover_err_name(err),
+                   e.field[0] ? e.field : NULL, e.why.text);
+    else
+        x->row->route->handler(r);
 }

@@ -5,15 +5,18 @@
  */
 #include "http/head.h"
 
+#include <errno.h>
 #include <llhttp.h>
+#include <stdio.h>
 #include <strings.h>
+
+#include "base/mem.h"
 
 ssize_t head_scan(const char *p, size_t len, size_t *scanned)
 {
     for (size_t i = *scanned; i < len; i++) {
         unsigned char c = (unsigned char)p[i];
         bool after_cr = i && p[i - 1] == '\r', line_start = i == 0 || p[i - 1] == '\n';
-
         if (i >= HEAD_LEN_MAX)
             return -431;
         if (after_cr != (c == '\n') || (line_start && (c == ' ' || c == '\t')))
@@ -37,7 +40,6 @@ static bool is_made_of(struct str s, const char *others)
 {
     for (size_t i = 0; i < s.len; i++) {
         char c = s.p[i], lower = c | 0x20;
-
         if (!(lower >= 'a' && lower <= 'z') && !is_digit(c) && !(c && strchr(others, c)))
             return false;
     }
@@ -63,11 +65,8 @@ static bool same_word(struct str s, const char *word)
 /* Removes the next line from the front of *rest and returns it without its CR LF. */
 static struct str next_line(struct str *rest)
 {
-    const char *end = memchr(rest->p, '\n', rest->len);
-    struct str line = {rest->p, (size_t)(end - rest->p) - 1};
-
-    rest->len -= line.len + 2;
-    rest->p += line.len + 2;
+    struct str line = str_cut(rest, '\n');
+    line.len--;
     return line;
 }
 
@@ -93,7 +92,6 @@ static int check_request_line(struct head *h, struct str line, const char **ret_
 {
     const char *first = memchr(line.p, ' ', line.len);
     const char *last = memrchr(line.p, ' ', line.len);
-
     if (!first || first == last)
         return refuse(400, "malformed request line", ret_reason);
     struct str target = {first + 1, (size_t)(last - first) - 1};
@@ -102,9 +100,8 @@ static int check_request_line(struct head *h, struct str line, const char **ret_
             return refuse(400, "malformed request target", ret_reason);
     if (!target.len || target.p[0] != '/')
         return refuse(400, "the request target must be a path", ret_reason);
-    const char *mark = memchr(target.p, '?', target.len);
-    h->path = (struct str){target.p, mark ? (size_t)(mark - target.p) : target.len};
-    h->query = mark ? (struct str){mark + 1, target.len - h->path.len - 1} : STR("");
+    h->query = target;
+    h->path = str_cut(&h->query, '?');
     return check_version(h, (struct str){last + 1, (size_t)(line.p + line.len - last) - 1},
                          ret_reason);
 }
@@ -112,48 +109,44 @@ static int check_request_line(struct head *h, struct str line, const char **ret_
 static int split_fields(struct head *h, struct str rest, const char **ret_reason)
 {
     for (struct str line = next_line(&rest); line.len; line = next_line(&rest)) {
-        const char *colon = memchr(line.p, ':', line.len);
-        struct str name = {line.p, colon ? (size_t)(colon - line.p) : 0};
-
-        if (!colon || !is_made_of(name, "!#$%&'*+-.^_`|~"))
+        struct str value = line, name = str_cut(&value, ':');
+        if (!value.p || !is_made_of(name, "!#$%&'*+-.^_`|~"))
             return refuse(400, "malformed header", ret_reason);
         if (h->field_count == HEAD_FIELDS_MAX)
             return refuse(431, "too many headers", ret_reason);
-        h->fields[h->field_count++] =
-            (struct head_field){name, trimmed((struct str){colon + 1, line.len - name.len - 1})};
+        h->fields[h->field_count++] = (struct head_field){name, trimmed(value)};
     }
     return 0;
 }
 
+/* The next field of that name, from the one at *at on, or NULL. */
+static const struct str *next_field(const struct head *h, const char *name, size_t *at)
+{
+    while (*at < h->field_count) {
+        const struct head_field *f = &h->fields[(*at)++];
+        if (same_word(f->name, name))
+            return &f->value;
+    }
+    return NULL;
+}
+
 const struct str *head_field(const struct head *h, const char *name)
 {
-    for (size_t i = 0; i < h->field_count; i++)
-        if (same_word(h->fields[i].name, name))
-            return &h->fields[i].value;
-    return NULL;
+    return next_field(h, name, &(size_t){0});
 }
 
 /* A field that may occur at most once. False when it occurs twice. */
 static bool single_field(const struct head *h, const char *name, const struct str **ret_value)
 {
-    const struct str *value = NULL;
-
-    for (size_t i = 0; i < h->field_count; i++) {
-        if (!same_word(h->fields[i].name, name))
-            continue;
-        if (value)
-            return false;
-        value = &h->fields[i].value;
-    }
-    *ret_value = value;
-    return true;
+    size_t at = 0;
+    *ret_value = next_field(h, name, &at);
+    return !next_field(h, name, &at);
 }
 
 /* Digits only, and too few to overflow. */
 static bool parse_length(struct str s, uint64_t *ret_len)
 {
     uint64_t len = 0;
-
     if (!s.len || s.len > 18)
         return false;
     for (size_t i = 0; i < s.len; i++) {
@@ -168,7 +161,6 @@ static bool parse_length(struct str s, uint64_t *ret_len)
 static int check_body_length(struct head *h, const char **ret_reason)
 {
     const struct str *length, *encoding;
-
     if (!single_field(h, "Content-Length", &length))
         return refuse(400, "more than one Content-Length", ret_reason);
     if (!single_field(h, "Transfer-Encoding", &encoding))
@@ -186,7 +178,6 @@ static int check_body_length(struct head *h, const char **ret_reason)
 static int check_host(struct head *h, const char **ret_reason)
 {
     const struct str *host;
-
     if (!single_field(h, "Host", &host))
         return refuse(400, "more than one Host", ret_reason);
     if (!host && !h->http_1_0)
@@ -200,7 +191,6 @@ static int check_host(struct head *h, const char **ret_reason)
 static int check_expect(struct head *h, const char **ret_reason)
 {
     const struct str *expect = head_field(h, "Expect");
-
     if (expect && !same_word(*expect, "100-continue"))
         return refuse(417, "unknown expectation", ret_reason);
     h->expects_continue = expect && !h->http_1_0;
@@ -211,58 +201,223 @@ static int check_expect(struct head *h, const char **ret_reason)
 static int on_headers_complete(llhttp_t *parser)
 {
     struct head *h = parser->data;
-
     h->keep_alive = llhttp_should_keep_alive(parser);
     return HPE_PAUSED;
-}
-
-static enum method method_of(uint8_t number)
-{
-    static const struct {
-        uint8_t number;
-        enum method method;
-    } rows[] = {
-        {HTTP_GET, METHOD_GET}, {HTTP_HEAD, METHOD_GET},      {HTTP_POST, METHOD_POST},
-        {HTTP_PUT, METHOD_PUT}, {HTTP_DELETE, METHOD_DELETE},
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].number == number)
-            return rows[i].method;
-    return METHOD_OTHER;
 }
 
 static int run_llhttp(struct head *h, const char *p, size_t len, const char **ret_reason)
 {
     static const llhttp_settings_t settings = {.on_headers_complete = on_headers_complete};
+    static const uint8_t numbers[] = {[METHOD_GET] = HTTP_GET,
+                                      [METHOD_POST] = HTTP_POST,
+                                      [METHOD_PUT] = HTTP_PUT,
+                                      [METHOD_DELETE] = HTTP_DELETE};
     llhttp_t parser;
-    enum llhttp_errno err;
-
     llhttp_init(&parser, HTTP_REQUEST, &settings);
     parser.data = h;
-    err = llhttp_execute(&parser, p, len);
-    if (err != HPE_PAUSED)
+    if (llhttp_execute(&parser, p, len) != HPE_PAUSED)
         return refuse(400, "malformed request", ret_reason);
     h->head_only = parser.method == HTTP_HEAD;
-    h->method = method_of(parser.method);
+    if (!h->head_only)
+        while (h->method < METHOD_OTHER && numbers[h->method] != parser.method)
+            h->method++;
     return 0;
 }
 
 int head_parse(struct head *h, const char *p, size_t len, const char **ret_reason)
 {
     struct str rest = {p, len};
-
     memset(h, 0, offsetof(struct head, fields));
-    int status = check_request_line(h, next_line(&rest), ret_reason);
-    if (!status)
-        status = split_fields(h, rest, ret_reason);
-    if (!status)
-        status = run_llhttp(h, p, len, ret_reason);
-    if (!status)
-        status = check_body_length(h, ret_reason);
-    if (!status)
-        status = check_host(h, ret_reason);
-    if (!status)
-        status = check_expect(h, ret_reason);
-    return status;
+    TRY(check_request_line(h, next_line(&rest), ret_reason));
+    TRY(split_fields(h, rest, ret_reason));
+    TRY(run_llhttp(h, p, len, ret_reason));
+    TRY(check_body_length(h, ret_reason));
+    TRY(check_host(h, ret_reason));
+    return check_expect(h, ret_reason);
+}
+
+/*
+ * The body: a state machine with one state for each byte that may come next:
+ *
+ *   SIZE -> LF after the size -> DATA -> CR -> LF -> SIZE ...
+ *   a size of 0: LF after the size -> CR of the empty line -> LF of it -> done
+ */
+enum { SIZE, SIZE_LF, DATA, DATA_CR, DATA_LF, END_CR, END_LF };
+
+/* States in which exactly one byte is allowed, and the state that follows. */
+static const struct {
+    char byte;
+    int next;
+} FIXED[] = {
+    [SIZE_LF] = {'\n', DATA},  [DATA_CR] = {'\r', DATA_LF}, [DATA_LF] = {'\n', SIZE},
+    [END_CR] = {'\r', END_LF}, [END_LF] = {'\n', SIZE},
+};
+
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int size_byte(struct chunk *c, char byte)
+{
+    int digit = digit_of(byte);
+    if (byte == '\r' && c->digits) {
+        c->state = SIZE_LF;
+        return 0;
+    }
+    if (digit < 0 || c->digits == 8)
+        return -400;
+    c->digits++;
+    c->left = c->left << 4 | (uint32_t)digit;
+    return 0;
+}
+
+static int fixed_byte(struct chunk *c, char byte)
+{
+    int was = c->state;
+    if (byte != FIXED[was].byte)
+        return -400;
+    c->state = FIXED[was].next;
+    c->digits = 0;
+    if (was == SIZE_LF && !c->left)
+        c->state = END_CR;
+    c->done = was == END_LF;
+    return 0;
+}
+
+ssize_t chunk_feed(struct chunk *c, const char *p, size_t len, struct buf *body, size_t max)
+{
+    size_t at = 0;
+    while (at < len && !c->done) {
+        if (c->state == DATA) {
+            size_t run = len - at < c->left ? len - at : c->left;
+            buf_put(body, p + at, run);
+            at += run;
+            c->left -= (uint32_t)run;
+            if (!c->left)
+                c->state = DATA_CR;
+            continue;
+        }
+        TRY(c->state == SIZE ? size_byte(c, p[at]) : fixed_byte(c, p[at]));
+        if (c->state == DATA && c->left > max - body->len)
+            return -413;
+        at++;
+    }
+    return (ssize_t)at;
+}
+
+/* The query. */
+
+bool query_unescape(struct arena *a, struct str text, bool plus_is_space, struct str *ret_text)
+{
+    if (!text.len ||
+        (!memchr(text.p, '%', text.len) && !(plus_is_space && memchr(text.p, '+', text.len)))) {
+        *ret_text = text;
+        return true;
+    }
+    char *out = arena_alloc(a, text.len), *at = out;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.p[i] == '%') {
+            int high = i + 2 < text.len ? digit_of(text.p[i + 1]) : -1;
+            int low = high >= 0 ? digit_of(text.p[i + 2]) : -1;
+            if (low < 0)
+                return false;
+            *at++ = (char)(high << 4 | low);
+            i += 2;
+        } else {
+            *at++ = plus_is_space && text.p[i] == '+' ? ' ' : text.p[i];
+        }
+    }
+    *ret_text = (struct str){out, (size_t)(at - out)};
+    return true;
+}
+
+bool query_has(const struct query *q, struct str name)
+{
+    for (size_t i = 0; i < q->count; i++)
+        if (str_eq(q->params[i].name, name))
+            return true;
+    return false;
+}
+
+const char *query_parse(struct arena *a, struct str text, struct query *ret_query)
+{
+    struct query q = {0};
+    size_t room = 1;
+    if (!text.len) {
+        *ret_query = q;
+        return NULL;
+    }
+    for (size_t i = 0; i < text.len; i++)
+        room += text.p[i] == '&';
+    q.params = arena_alloc(a, sizeof *q.params * (room < QUERY_MAX ? room : QUERY_MAX));
+    while (text.len) {
+        struct str value = str_cut(&text, '&');
+        if (!value.len)
+            continue;
+        if (q.count == QUERY_MAX)
+            return "too many parameters in the query";
+        struct query_param *param = &q.params[q.count];
+        struct str name = str_cut(&value, '=');
+        if (!value.p)
+            value = STR("");
+        if (!query_unescape(a, name, true, &param->name) ||
+            !query_unescape(a, value, true, &param->value))
+            return "malformed escape in the query";
+        if (query_has(&q, param->name))
+            return "a parameter stands twice in the query";
+        q.count++;
+    }
+    *ret_query = q;
+    return NULL;
+}
+
+/* The token. */
+
+static bool is_token(const char *text)
+{
+    size_t len = strlen(text);
+    if (len < TOKEN_LEN_MIN)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return false;
+    return true;
+}
+
+int token_read(const char *path, char **ret_token, struct err_info *ret_error)
+{
+    char line[TOKEN_LEN_MAX + 2] = "";
+    FILE *in = fopen(path, "re");
+    bool failed = !in || (!fgets(line, sizeof line, in) && ferror(in));
+    int errnum = errno;
+    if (in)
+        fclose(in);
+    if (failed)
+        return err_set_errno(ret_error, errnum, "cannot read %s", path);
+    line[strcspn(line, "\r\n")] = '\0';
+    if (!is_token(line) || strlen(line) > TOKEN_LEN_MAX)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                       "%s does not begin with a token: a line of %d to %d visible characters",
+                       path, TOKEN_LEN_MIN, TOKEN_LEN_MAX);
+    *ret_token = mem_dup(line, strlen(line));
+    return 0;
+}
+
+bool token_fits(const char *token, const struct str *authorization)
+{
+    static const struct str scheme = STR("Bearer ");
+    size_t len = strlen(token);
+    if (!authorization || authorization->len < scheme.len ||
+        strncasecmp(authorization->p, scheme.p, scheme.len) != 0)
+        return false;
+    struct str given =
+        trimmed((struct str){authorization->p + scheme.len, authorization->len - scheme.len});
+    unsigned different = given.len != len;
+    for (size_t i = 0; i < given.len; i++)
+        different |= (unsigned char)given.p[i] ^ (unsigned char)token[i % len];
+    return !different;
 }

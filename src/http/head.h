@@ -1,5 +1,6 @@
 /*
- * head - the parts of an HTTP request: its head, a chunked body, the query, the token. Pure.
+ * head - the parts of an HTTP request: its head, a chunked body, the query, the token; a
+ * cache of heads. Pure.
  *
  * In order: head_scan() over the bytes that have arrived, until it finds the end of the head or an
  * invalid byte; then head_parse() over the head. A head that passes both has one meaning only: each
@@ -21,7 +22,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "http/router.h"
+#include "http/route.h"
 
 enum {
     HEAD_LEN_MAX = 16 * 1024,
@@ -102,6 +103,8 @@ bool query_unescape(struct arena *a, struct str text, bool plus_is_space, struct
 /* NULL, or one sentence about what is wrong. */
 const char *query_parse(struct arena *a, struct str text, struct query *ret_query);
 
+bool query_has(const struct query *q, struct str name);
+
 /* The secret of a client: "Authorization: Bearer TOKEN". */
 enum { TOKEN_LEN_MIN = 16, TOKEN_LEN_MAX = 1024 };
 
@@ -110,5 +113,36 @@ int token_read(const char *path, char **ret_token, struct err_info *ret_error);
 
 /* Whether the value of an Authorization header has the token. Takes constant time. */
 bool token_fits(const char *token, const struct str *authorization);
+
+/*
+ * Parsed heads of earlier requests. Clients repeat their heads: one that equals, byte for byte, a
+ * head that was parsed and routed before is not parsed again. Only what is the same for every
+ * connection is cached; the Host and the token are checked each time.
+ */
+enum {
+    HEAD_CACHE_MAX = 256,
+    HEAD_CACHE_LEN_MAX = 1024, /* longer heads are not cached */
+};
+
+struct cached_head;
+
+/* Direct-mapped: a new entry evicts the old one. */
+struct head_cache {
+    struct cached_head *places[HEAD_CACHE_MAX];
+};
+
+void head_cache_release(struct head_cache *s);
+
+/* The cached head that the bytes begin with, and its length; NULL: none. */
+const struct cached_head *head_cache_find(const struct head_cache *s, const char *p, size_t len,
+                                          size_t *ret_len);
+
+/* Copies the cached head, with `text`, its bytes, in place of the old ones. Returns its route. */
+const struct router_row *head_cache_use(const struct cached_head *k, const char *text,
+                                        struct head *h, struct str params[ROUTE_PARAMS_MAX]);
+
+/* Adds a head that was parsed from text, with its route and the parameters of its path. */
+void head_cache_add(struct head_cache *s, struct str text, const struct head *h,
+                    const struct router_row *row, const struct str params[ROUTE_PARAMS_MAX]);
 
 #endif

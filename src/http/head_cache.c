@@ -1,13 +1,11 @@
-#include "http/head_cache.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "http/head.h"
 
 struct cached_head {
-    uint64_t hash;
     const struct router_row *row;
     struct str params[ROUTE_PARAMS_MAX];
     char *text; /* behind the fields of the head */
@@ -26,7 +24,6 @@ void head_cache_release(struct head_cache *s)
 static size_t find_end(const char *p, size_t len)
 {
     const char *end = p + (len < HEAD_CACHE_LEN_MAX ? len : HEAD_CACHE_LEN_MAX), *at = p;
-
     while ((at = memchr(at, '\n', (size_t)(end - at)))) {
         at++;
         if (end - at >= 2 && at[0] == '\r' && at[1] == '\n')
@@ -35,24 +32,22 @@ static size_t find_end(const char *p, size_t len)
     return 0;
 }
 
+static size_t place_of(const char *p, size_t len)
+{
+    return XXH3_64bits(p, len) % HEAD_CACHE_MAX;
+}
+
 const struct cached_head *head_cache_find(const struct head_cache *s, const char *p, size_t len,
                                           size_t *ret_len)
 {
     size_t head_len = find_end(p, len);
-
     if (!head_len)
         return NULL;
-    uint64_t hash = XXH3_64bits(p, head_len);
-    const struct cached_head *k = s->places[hash % HEAD_CACHE_MAX];
-    if (!k || k->hash != hash || k->len != head_len || memcmp(k->text, p, head_len))
+    const struct cached_head *k = s->places[place_of(p, head_len)];
+    if (!k || k->len != head_len || memcmp(k->text, p, head_len))
         return NULL;
     *ret_len = head_len;
     return k;
-}
-
-static bool is_within(struct str s, struct str text)
-{
-    return !s.len || (s.p >= text.p && s.p + s.len <= text.p + text.len);
 }
 
 /* The same part of another copy of the text. */
@@ -61,8 +56,9 @@ static struct str moved(struct str s, const char *from, const char *to)
     return s.len ? (struct str){to + (s.p - from), s.len} : STR("");
 }
 
-/* Copies k to h, with its parts moved from one copy of the text to another. */
-static void move_head(struct head *h, const struct head *k, const char *from, const char *to)
+/* Copies k to h, with its parts moved from one copy of the text to another; and the parameters. */
+static void move(struct head *h, struct str *params, const struct head *k,
+                 const struct str *k_params, const char *from, const char *to)
 {
     memcpy(h, k, offsetof(struct head, fields));
     h->path = moved(k->path, from, to);
@@ -71,19 +67,14 @@ static void move_head(struct head *h, const struct head *k, const char *from, co
     for (size_t i = 0; i < k->field_count; i++)
         h->fields[i] = (struct head_field){moved(k->fields[i].name, from, to),
                                            moved(k->fields[i].value, from, to)};
-}
-
-static void move_params(struct str *params, const struct str *k, const char *from, const char *to)
-{
     for (size_t i = 0; i < ROUTE_PARAMS_MAX; i++)
-        params[i] = moved(k[i], from, to);
+        params[i] = moved(k_params[i], from, to);
 }
 
 const struct router_row *head_cache_use(const struct cached_head *k, const char *text,
                                         struct head *h, struct str params[ROUTE_PARAMS_MAX])
 {
-    move_head(h, &k->head, k->text, text);
-    move_params(params, k->params, k->text, text);
+    move(h, params, &k->head, k->params, k->text, text);
     return k->row;
 }
 
@@ -91,20 +82,17 @@ void head_cache_add(struct head_cache *s, struct str text, const struct head *h,
                     const struct router_row *row, const struct str params[ROUTE_PARAMS_MAX])
 {
     size_t size = offsetof(struct cached_head, head.fields) + h->field_count * sizeof *h->fields;
-    uint64_t hash = XXH3_64bits(text.p, text.len);
-    struct cached_head **place = &s->places[hash % HEAD_CACHE_MAX], *k;
-
     if (text.len > HEAD_CACHE_LEN_MAX)
         return;
     for (size_t i = 0; i < ROUTE_PARAMS_MAX; i++)
-        assert(is_within(params[i], text));
+        assert(!params[i].len ||
+               (params[i].p >= text.p && params[i].p + params[i].len <= text.p + text.len));
+    struct cached_head **place = &s->places[place_of(text.p, text.len)], *k;
     free(*place);
     *place = k = mem_alloc(size + text.len);
-    k->hash = hash;
     k->row = row;
     k->text = (char *)k + size;
     k->len = text.len;
     memcpy(k->text, text.p, text.len);
-    move_head(&k->head, h, text.p, k->text);
-    move_params(k->params, params, text.p, k->text);
+    move(&k->head, k->params, h, params, text.p, k->text);
 }

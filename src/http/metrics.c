@@ -20,8 +20,6 @@ static const uint64_t ENDS_NS[] = {
 
 enum { END_COUNT = sizeof ENDS_NS / sizeof *ENDS_NS };
 
-enum kind { COUNTER, COUNTED, GAUGE, HISTOGRAM };
-
 struct counter {
     atomic_uint_fast64_t count;
 };
@@ -31,146 +29,111 @@ struct histogram {
 };
 
 struct metric_series {
-    struct metric_series *next;
     char *labels;
-    metrics_read_fn *read;
+    metrics_read_fn *read; /* NULL: it is counted here */
     void *arg;
     struct counter counter;
-    struct histogram *histogram;
+    struct histogram *histogram; /* NULL: a single value */
 };
 
 struct metric_family {
-    struct metric_family *next;
-    char *name;
-    const char *help;
-    enum kind kind;
-    struct metric_series *series, **series_last;
+    const char *name, *type, *help;
+    struct metric_series **series;
+    size_t count, cap;
 };
 
 struct metric_collector {
-    struct metric_collector *next;
     metrics_collect_fn *collect;
     void *arg;
 };
 
 struct metrics {
-    struct metric_family *families, **families_last;
-    struct metric_collector *collectors, **collectors_last;
+    struct metric_family *families;
+    size_t family_count, family_cap;
+    struct metric_collector *collectors;
+    size_t collector_count, collector_cap;
 };
 
 /* Registration. */
 
 struct metrics *metrics_new(void)
 {
-    struct metrics *m = mem_zalloc(sizeof *m);
-
-    m->families_last = &m->families;
-    m->collectors_last = &m->collectors;
-    return m;
-}
-
-static void family_free(struct metric_family *f)
-{
-    struct metric_series *next;
-
-    for (struct metric_series *s = f->series; s; s = next) {
-        next = s->next;
-        free(s->labels);
-        free(s->histogram);
-        free(s);
-    }
-    free(f->name);
-    free(f);
+    return mem_zalloc(sizeof(struct metrics));
 }
 
 void metrics_free(struct metrics *m)
 {
-    struct metric_family *next;
-    struct metric_collector *next_collector;
-
-    for (struct metric_family *f = m->families; f; f = next) {
-        next = f->next;
-        family_free(f);
+    for (size_t i = 0; i < m->family_count; i++) {
+        struct metric_family *f = &m->families[i];
+        for (size_t j = 0; j < f->count; j++) {
+            free(f->series[j]->labels);
+            free(f->series[j]->histogram);
+            free(f->series[j]);
+        }
+        free(f->series);
     }
-    for (struct metric_collector *c = m->collectors; c; c = next_collector) {
-        next_collector = c->next;
-        free(c);
-    }
+    free(m->families);
+    free(m->collectors);
     free(m);
 }
 
-static struct metric_family *family_of(struct metrics *m, const char *name, const char *help,
-                                       enum kind kind)
+static struct metric_family *family_of(struct metrics *m, const char *name, const char *type,
+                                       const char *help)
 {
-    struct metric_family *f = m->families;
-
-    while (f && strcmp(f->name, name) != 0)
-        f = f->next;
-    if (f)
-        return f;
-    f = mem_zalloc(sizeof *f);
-    f->name = mem_dup(name, strlen(name));
-    f->help = help;
-    f->kind = kind;
-    f->series_last = &f->series;
-    *m->families_last = f;
-    m->families_last = &f->next;
+    for (size_t i = 0; i < m->family_count; i++)
+        if (!strcmp(m->families[i].name, name))
+            return &m->families[i];
+    mem_grow(m->families, m->family_count, m->family_cap);
+    struct metric_family *f = &m->families[m->family_count++];
+    *f = (struct metric_family){.name = name, .type = type, .help = help};
     return f;
 }
 
-static struct metric_series *series_new(struct metric_family *f, const char *labels)
+static struct metric_series *series_new(struct metrics *m, const char *name, const char *type,
+                                        const char *labels, const char *help)
 {
+    struct metric_family *f = family_of(m, name, type, help);
     struct metric_series *s = mem_zalloc(sizeof *s);
-
     s->labels = mem_dup(labels ? labels : "", labels ? strlen(labels) : 0);
-    *f->series_last = s;
-    f->series_last = &s->next;
+    mem_grow(f->series, f->count, f->cap);
+    f->series[f->count++] = s;
     return s;
 }
 
 struct counter *metrics_counter(struct metrics *m, const char *name, const char *labels,
                                 const char *help)
 {
-    return &series_new(family_of(m, name, help, COUNTER), labels)->counter;
+    return &series_new(m, name, "counter", labels, help)->counter;
 }
 
 struct histogram *metrics_histogram(struct metrics *m, const char *name, const char *labels,
                                     const char *help)
 {
-    struct metric_series *s = series_new(family_of(m, name, help, HISTOGRAM), labels);
-
+    struct metric_series *s = series_new(m, name, "histogram", labels, help);
     s->histogram = mem_zalloc(sizeof *s->histogram);
     return s->histogram;
-}
-
-static void add_read(struct metric_family *f, const char *labels, metrics_read_fn *read, void *arg)
-{
-    struct metric_series *s = series_new(f, labels);
-
-    s->read = read;
-    s->arg = arg;
 }
 
 void metrics_gauge(struct metrics *m, const char *name, const char *labels, const char *help,
                    metrics_read_fn *read, void *arg)
 {
-    add_read(family_of(m, name, help, GAUGE), labels, read, arg);
+    struct metric_series *s = series_new(m, name, "gauge", labels, help);
+    s->read = read;
+    s->arg = arg;
 }
 
 void metrics_counted(struct metrics *m, const char *name, const char *labels, const char *help,
                      metrics_read_fn *read, void *arg)
 {
-    add_read(family_of(m, name, help, COUNTED), labels, read, arg);
+    struct metric_series *s = series_new(m, name, "counter", labels, help);
+    s->read = read;
+    s->arg = arg;
 }
 
 void metrics_collector(struct metrics *m, metrics_collect_fn *collect, void *arg)
 {
-    struct metric_collector *c = mem_zalloc(sizeof *c);
-
-    c->collect = collect;
-    c->arg = arg;
-    *m->collectors_last = c;
-    m->collectors_last = &c->next;
+    mem_grow(m->collectors, m->collector_count, m->collector_cap);
+    m->collectors[m->collector_count++] = (struct metric_collector){collect, arg};
 }
 
 /* Counting. */
@@ -183,7 +146,6 @@ void counter_add(struct counter *c, uint64_t count)
 void histogram_add(struct histogram *h, uint64_t ns)
 {
     size_t i = 0;
-
     while (i < END_COUNT && ns > ENDS_NS[i])
         i++;
     atomic_fetch_add_explicit(&h->buckets[i], 1, memory_order_relaxed);
@@ -208,7 +170,6 @@ void metrics_put_label(struct buf *labels, const char *name, struct str value)
     buf_printf(labels, "%s%s=\"", labels->len ? "," : "", name);
     for (size_t i = 0; i < value.len; i++) {
         char c = value.p[i];
-
         if (c == '\\' || c == '"')
             buf_printf(labels, "\\%c", c);
         else if (c == '\n')
@@ -222,9 +183,13 @@ void metrics_put_label(struct buf *labels, const char *name, struct str value)
 static void put_histogram(struct buf *page, const char *name, const struct metric_series *s)
 {
     const struct histogram *h = s->histogram;
-    const char *comma = *s->labels ? "," : "";
-    uint64_t count = 0;
-
+    const char *comma = *s->labels ? "," : "", *open = *s->labels ? "{" : "",
+               *close = *s->labels ? "}" : "";
+    uint64_t all = 0, count = 0;
+    for (size_t i = 0; i <= END_COUNT; i++)
+        all += atomic_load(&h->buckets[i]);
+    if (!all)
+        return;
     for (size_t i = 0; i < END_COUNT; i++) {
         count += atomic_load(&h->buckets[i]);
         buf_printf(page, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", name, s->labels, comma,
@@ -232,51 +197,33 @@ static void put_histogram(struct buf *page, const char *name, const struct metri
     }
     count += atomic_load(&h->buckets[END_COUNT]);
     buf_printf(page, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, s->labels, comma, count);
-    buf_printf(page, "%s_sum%s%s%s %.9f\n", name, *s->labels ? "{" : "", s->labels,
-               *s->labels ? "}" : "", (double)atomic_load(&h->sum_ns) / 1e9);
-    buf_printf(page, "%s_count%s%s%s %" PRIu64 "\n", name, *s->labels ? "{" : "", s->labels,
-               *s->labels ? "}" : "", count);
-}
-
-static bool has_counted(const struct metric_family *f, const struct metric_series *s)
-{
-    if (f->kind == COUNTER)
-        return atomic_load(&s->counter.count);
-    for (size_t i = 0; f->kind == HISTOGRAM && i <= END_COUNT; i++)
-        if (atomic_load(&s->histogram->buckets[i]))
-            return true;
-    return f->kind != HISTOGRAM;
-}
-
-static void put_series(struct buf *page, const struct metric_family *f,
-                       const struct metric_series *s)
-{
-    if (f->kind == HISTOGRAM)
-        put_histogram(page, f->name, s);
-    else
-        metrics_put_sample(page, f->name, str_of(s->labels),
-                           s->read ? s->read(s->arg) : (double)atomic_load(&s->counter.count));
+    buf_printf(page, "%s_sum%s%s%s %.9f\n", name, open, s->labels, close,
+               (double)atomic_load(&h->sum_ns) / 1e9);
+    buf_printf(page, "%s_count%s%s%s %" PRIu64 "\n", name, open, s->labels, close, count);
 }
 
 void metrics_put(struct buf *page, struct metrics *m)
 {
-    static const char *const types[] = {
-        [COUNTER] = "counter", [COUNTED] = "counter", [GAUGE] = "gauge", [HISTOGRAM] = "histogram"};
-
-    for (struct metric_family *f = m->families; f; f = f->next) {
-        metrics_put_family(page, f->name, types[f->kind], f->help);
-        for (struct metric_series *s = f->series; s; s = s->next)
-            if (has_counted(f, s))
-                put_series(page, f, s);
+    for (size_t i = 0; i < m->family_count; i++) {
+        const struct metric_family *f = &m->families[i];
+        metrics_put_family(page, f->name, f->type, f->help);
+        for (size_t j = 0; j < f->count; j++) {
+            const struct metric_series *s = f->series[j];
+            if (s->histogram)
+                put_histogram(page, f->name, s);
+            else if (s->read || atomic_load(&s->counter.count))
+                metrics_put_sample(page, f->name, str_of(s->labels),
+                                   s->read ? s->read(s->arg)
+                                           : (double)atomic_load(&s->counter.count));
+        }
     }
-    for (struct metric_collector *c = m->collectors; c; c = c->next)
-        c->collect(c->arg, page);
+    for (size_t i = 0; i < m->collector_count; i++)
+        m->collectors[i].collect(m->collectors[i].arg, page);
 }
 
 static void get_metrics(struct http_request *r)
 {
     CLEANUP(buf_release) struct buf page = {0};
-
     metrics_put(&page, r->arg);
     http_reply_as(r, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(&page));
 }

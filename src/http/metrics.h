@@ -2,10 +2,11 @@
  * metrics - counters, gauges and histograms in Prometheus' text format: GET /metrics.
  *
  * Register at start, on one thread; count from any thread. What is registered lives as long as the
- * registry. Names begin with "drover_", counters end in "_total", units are seconds and bytes.
- * Labels are given as on the page, `method="GET",route="/v1"`; metrics_put_label() escapes a value.
- * Series of one name are registered with the same help and are listed together. A counter or
- * histogram that is zero is left out.
+ * registry; names and help are borrowed, labels are copied. Names begin with "drover_", counters
+ * end in "_total", units are seconds and bytes. Labels are given as on the page,
+ * `method="GET",route="/v1"`; metrics_put_label() escapes a value. Series of one name are
+ * registered with the same help and are listed together. A counter or histogram that is zero is
+ * left out.
  *
  * Values that are known elsewhere are read when the page is written: a gauge by a function; metrics
  * whose labels come and go (tasks by group) by a collector, which writes whole families. Both run
@@ -18,7 +19,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "http/router.h"
+#include "http/route.h"
 
 struct metrics;
 struct counter;

@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "http/router.h"
+#include "http/route.h"
 
 /*
  * Appends JSON. A ' in the format stands for a ", and a comma is put before it where one is needed.
@@ -21,7 +21,6 @@ static __attribute__((format(printf, 2, 3))) void emit(struct buf *b, const char
     char json[256], text[1024];
     size_t len = strlen(fmt);
     va_list ap;
-
     assert(len < sizeof json);
     for (size_t i = 0; i <= len; i++)
         json[i] = fmt[i] == '\'' ? '"' : fmt[i];
@@ -42,7 +41,6 @@ static __attribute__((format(printf, 2, 3))) void emit(struct buf *b, const char
 static struct str take_word(const char **at, const char *ends)
 {
     struct str word = {*at, strcspn(*at, ends)};
-
     *at += word.len;
     return word;
 }
@@ -50,9 +48,18 @@ static struct str take_word(const char **at, const char *ends)
 static bool take(const char **at, const char *text)
 {
     bool there = str_starts(str_of(*at), str_of(text));
-
     *at += there ? strlen(text) : 0;
     return there;
+}
+
+/* A member with the items, unless there are none. */
+static void put_list(struct buf *b, const char *name, const struct buf *items)
+{
+    if (!items->len)
+        return;
+    emit(b, "'%s':[", name);
+    buf_put(b, items->p, items->len);
+    emit(b, "]");
 }
 
 static void put_shape(struct buf *b, const char **at);
@@ -61,13 +68,11 @@ static void put_shape(struct buf *b, const char **at);
 static void put_members(struct buf *b, const char **at)
 {
     CLEANUP(buf_release) struct buf required = {0};
-
     emit(b, "'type':'object','properties':{");
     while (**at && **at != ')') {
         struct str name = take_word(at, "?:");
-
         if (!take(at, "?"))
-            buf_printf(&required, "%s\"%.*s\"", required.len ? "," : "", STR_ARGS(name));
+            emit(&required, "'%.*s'", STR_ARGS(name));
         assert(name.len && **at == ':');
         ++*at;
         emit(b, "'%.*s':{", STR_ARGS(name));
@@ -76,8 +81,7 @@ static void put_members(struct buf *b, const char **at)
         take(at, " ");
     }
     emit(b, "}");
-    if (required.len)
-        emit(b, "'required':[%s]", buf_text(&required));
+    put_list(b, "required", &required);
 }
 
 /* "a|b|c" */
@@ -86,7 +90,6 @@ static void put_words(struct buf *b, const char **at)
     emit(b, "'type':'string','enum':[");
     do {
         struct str word = take_word(at, "| )]}");
-
         emit(b, "'%.*s'", STR_ARGS(word));
     } while (strncmp(*at, "|null", 5) != 0 && take(at, "|"));
     emit(b, "]");
@@ -94,19 +97,18 @@ static void put_words(struct buf *b, const char **at)
 
 static void put_type(struct buf *b, const char **at)
 {
-    static const struct {
-        struct str word;
-        const char *type;
-    } TYPES[] = {
-        {{"int", 3}, "integer"},  {{"number", 6}, "number"}, {{"text", 4}, "string"},
-        {{"bool", 4}, "boolean"}, {{"object", 6}, "object"}, {{"any", 3}, NULL},
-    };
+    static const char *const TYPES[][2] = {{"int", "integer"},
+                                           {"number", "number"},
+                                           {"text", "string"},
+                                           {"bool", "boolean"},
+                                           {"object", "object"}};
     struct str word = take_word(at, "| )]}");
 
+    if (str_eq(word, STR("any")))
+        return;
     for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
-        if (str_eq(word, TYPES[i].word)) {
-            if (TYPES[i].type)
-                emit(b, "'type':'%s'", TYPES[i].type);
+        if (str_eq(word, str_of(TYPES[i][0]))) {
+            emit(b, "'type':'%s'", TYPES[i][1]);
             if (!i)
                 emit(b, "'format':'int64'");
             return;
@@ -119,20 +121,16 @@ static void put_type(struct buf *b, const char **at)
 static void put_shape(struct buf *b, const char **at)
 {
     size_t begin = b->len;
-
     if (take(at, "(")) {
         put_members(b, at);
         take(at, ")");
-    } else if (take(at, "[")) {
-        emit(b, "'type':'array','items':{");
+    } else if (**at == '[' || **at == '{') {
+        bool list = *(*at)++ == '[';
+        emit(b, "'type':'%s','%s':{", list ? "array" : "object",
+             list ? "items" : "additionalProperties");
         put_shape(b, at);
         emit(b, "}");
-        take(at, "]");
-    } else if (take(at, "{")) {
-        emit(b, "'type':'object','additionalProperties':{");
-        put_shape(b, at);
-        emit(b, "}");
-        take(at, "}");
+        take(at, list ? "]" : "}");
     } else if (take(at, "=")) {
         put_words(b, at);
     } else {
@@ -140,7 +138,6 @@ static void put_shape(struct buf *b, const char **at)
     }
     if (take(at, "|null")) {
         CLEANUP(buf_release) struct buf plain = {0};
-
         buf_put(&plain, b->p + begin, b->len - begin);
         b->len = begin;
         emit(b, "'anyOf':[{");
@@ -152,7 +149,6 @@ static void put_shape(struct buf *b, const char **at)
 static void put_schema(struct buf *b, const char *shape)
 {
     const char *colon = strchr(shape, ':');
-
     emit(b, "'schema':{");
     if (colon && strcspn(shape, "[({=") > (size_t)(colon - shape))
         put_members(b, &shape);
@@ -178,7 +174,6 @@ static void put_fields(struct buf *b, const struct route_field *fields);
 static void put_field(struct buf *b, const struct route_field *f)
 {
     const char *at = f->words;
-
     switch (f->kind) {
     case FIELD_KIND_TEXT:
         emit(b, "'type':'string'");
@@ -219,75 +214,53 @@ static bool is_in(const struct route_field *f, int where)
     return (f->where & where) == where;
 }
 
-static bool has_field(const struct route *route, int where)
-{
-    for (const struct route_field *f = route->fields; f && f->name.p; f++)
-        if (is_in(f, where))
-            return true;
-    return false;
-}
-
 /* The fields of a body as the members of an object. */
 static void put_fields(struct buf *b, const struct route_field *fields)
 {
-    bool required = false;
-
+    CLEANUP(buf_release) struct buf required = {0};
     emit(b, "'type':'object','additionalProperties':false,'properties':{");
     for (const struct route_field *f = fields; f->name.p; f++)
         if (is_in(f, IN_BODY)) {
             emit(b, "'%s':{", f->name.p);
             put_field(b, f);
             emit(b, "'description':'%s'}", f->help);
+            if (is_in(f, REQUIRED))
+                emit(&required, "'%s'", f->name.p);
         }
     emit(b, "}");
-    for (const struct route_field *f = fields; f->name.p; f++)
-        if (is_in(f, IN_BODY | REQUIRED)) {
-            if (!required)
-                emit(b, "'required':[");
-            emit(b, "'%s'", f->name.p);
-            required = true;
-        }
-    if (required)
-        emit(b, "]");
+    put_list(b, "required", &required);
 }
 
-static void put_parameters(struct buf *b, const struct route *route)
+static void put_parameters(struct buf *b, const struct route_field *fields)
 {
-    if (!has_field(route, IN_PATH) && !has_field(route, IN_QUERY))
-        return;
-    emit(b, "'parameters':[");
-    for (const struct route_field *f = route->fields; f->name.p; f++) {
+    CLEANUP(buf_release) struct buf list = {0};
+    for (const struct route_field *f = fields; f->name.p; f++) {
         bool in_path = is_in(f, IN_PATH);
-
         if (is_in(f, IN_BODY))
             continue;
-        emit(b, "{'name':'%s','in':'%s','required':%s,'description':'%s'", f->name.p,
+        emit(&list, "{'name':'%s','in':'%s','required':%s,'description':'%s'", f->name.p,
              in_path ? "path" : "query", in_path || is_in(f, REQUIRED) ? "true" : "false", f->help);
         if (f->kind == FIELD_KIND_LIST)
-            emit(b, "'style':'%s','explode':false", in_path ? "simple" : "form");
-        emit(b, "'schema':{");
-        put_field(b, f);
-        emit(b, "}}");
+            emit(&list, "'style':'%s','explode':false", in_path ? "simple" : "form");
+        emit(&list, "'schema':{");
+        put_field(&list, f);
+        emit(&list, "}}");
     }
-    emit(b, "]");
+    put_list(b, "parameters", &list);
 }
 
-static void put_request_body(struct buf *b, const struct route *route)
+static void put_request_body(struct buf *b, const struct router_row *row)
 {
-    const struct route_field *whole = field_find(route->fields, IN_BODY, STR(""));
-
-    if (!has_field(route, IN_BODY))
-        return;
     emit(b, "'requestBody':{'required':%s,'content':{'application/json':{'schema':{",
-         has_field(route, IN_BODY | REQUIRED) ? "true" : "false");
-    if (whole)
-        put_field(b, whole);
+         row->body_optional ? "false" : "true");
+    if (row->whole)
+        put_field(b, row->whole);
     else
-        put_fields(b, route->fields);
+        put_fields(b, row->fields);
     emit(b, "}");
-    if (route->example) {
+    if (row->route->example) {
         emit(b, "'example':");
-        buf_put_str(b, str_of(route->example));
+        buf_put_str(b, str_of(row->route->example));
     }
     emit(b, "}}}");
 }
@@ -335,7 +308,6 @@ static struct str own_error(const struct route *route, const char *number)
 static void put_content(struct buf *b, const char *shape)
 {
     bool json = !strchr(shape, '/');
-
     emit(b, "'content':{'%s':{", json ? "application/json" : shape);
     put_schema(b, json ? shape : "text");
     emit(b, "}}}");
@@ -348,7 +320,6 @@ static void put_responses(struct buf *b, const struct route *route)
     for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
         const char *number = STATUSES[i].number;
         struct str own = own_error(route, number);
-
         if (own.len) {
             emit(b, "'%s':{'description':'%.*s'", number, STR_ARGS(own));
             put_content(b, "Errors");
@@ -363,15 +334,15 @@ static void put_operation(struct buf *b, const struct router_row *row)
 {
     static const char *const names[] = {"get", "post", "put", "delete"};
     const struct route *route = row->route;
-
     emit(b, "'%s':{'tags':['%s'],'summary':'%s'", names[route->method],
          row->table->tag ? row->table->tag : "Server", route->summary);
     if (route->id)
         emit(b, "'operationId':'%s'", route->id);
     if (route->flags & ROUTE_OPEN)
         emit(b, "'security':[]");
-    put_parameters(b, route);
-    put_request_body(b, route);
+    put_parameters(b, row->fields);
+    if (row->has_body)
+        put_request_body(b, row);
     put_responses(b, route);
     emit(b, "}");
 }
@@ -383,15 +354,12 @@ static void put_paths(struct buf *b, const struct router *r)
     for (size_t i = 0; i < r->count; i++) {
         const char *pattern = r->rows[i].route->pattern;
         size_t len = strlen(pattern), before = 0;
-
         while (before < i && strcmp(r->rows[before].route->pattern, pattern) != 0)
             before++;
         if (before < i)
             continue;
-        if (r->rows[i].rest)
-            emit(b, "'%.*s}':{", (int)len - 4, pattern);
-        else
-            emit(b, "'%s':{", pattern);
+        emit(b, "'%.*s%s':{", (int)(r->rows[i].rest ? len - 4 : len), pattern,
+             r->rows[i].rest ? "}" : "");
         for (size_t j = i; j < r->count; j++)
             if (!strcmp(r->rows[j].route->pattern, pattern))
                 put_operation(b, &r->rows[j]);
@@ -400,22 +368,22 @@ static void put_paths(struct buf *b, const struct router *r)
     emit(b, "}");
 }
 
+static void put_named(struct buf *b, const char *name, const char *shape)
+{
+    emit(b, "'%s':{", name);
+    put_shape(b, &shape);
+    emit(b, "}");
+    assert(!*shape);
+}
+
 static void put_components(struct buf *b, const struct router *r)
 {
-    static const struct route_shape errors = {"Errors", "(errors:[text] code:text field?:text)"};
-
     emit(b, "'components':{'securitySchemes':{'token':{'type':'http','scheme':'bearer'}},"
             "'schemas':{");
-    for (size_t i = 0; i <= r->table_count; i++)
-        for (size_t j = 0; j < (i ? r->tables[i - 1].shape_count : 1); j++) {
-            const struct route_shape *s = i ? &r->tables[i - 1].shapes[j] : &errors;
-            const char *at = s->shape;
-
-            emit(b, "'%s':{", s->name);
-            put_shape(b, &at);
-            emit(b, "}");
-            assert(!*at);
-        }
+    put_named(b, "Errors", "(errors:[text] code:text field?:text)");
+    for (size_t i = 0; i < r->table_count; i++)
+        for (size_t j = 0; j < r->tables[i].shape_count; j++)
+            put_named(b, r->tables[i].shapes[j].name, r->tables[i].shapes[j].shape);
     emit(b, "},'responses':{");
     for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
         emit(b, "'%s':{'description':'%s'", STATUSES[i].number, STATUSES[i].description);
@@ -431,7 +399,6 @@ static void put_tags(struct buf *b, const struct router *r)
     for (size_t i = 0; i < r->table_count; i++) {
         const char *tag = r->tables[i].tag;
         bool listed = !tag;
-
         for (size_t j = 0; j < i && !listed; j++)
             listed = r->tables[j].tag && !strcmp(r->tables[j].tag, tag);
         if (!listed)

@@ -55,7 +55,6 @@ static const struct status_row STATUSES[] = {
 static const struct status_row *status_of(int number)
 {
     static const struct status_row other = ROW(500, "Internal Server Error", "IO");
-
     for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++)
         if (STATUSES[i].number == number)
             return &STATUSES[i];
@@ -66,11 +65,9 @@ static const struct status_row *status_of(int number)
 static void put_date(struct buf *b, struct http_server *s)
 {
     uint64_t second = uv_now(s->tcp.loop) / 1000;
-
     if (!s->date_len || second != s->date_second) {
         time_t now = (time_t)(clock_wall_ms() / 1000);
         struct tm tm;
-
         gmtime_r(&now, &tm);
         s->date_len = strftime(s->date, sizeof s->date, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
         s->date_second = second;
@@ -81,7 +78,6 @@ static void put_date(struct buf *b, struct http_server *s)
 static void put_content_length(struct buf *b, size_t len)
 {
     char digits[24], *at = digits + sizeof digits;
-
     do
         *--at = (char)('0' + len % 10);
     while (len /= 10);
@@ -97,11 +93,15 @@ static void put_content_type(struct buf *b, const char *type)
     buf_put_str(b, STR("\r\n"));
 }
 
-static const char *connection_text(const struct exchange *x)
+/* The headers that the handler added, and the end of the head. */
+static void put_head_end(struct buf *b, const struct exchange *x)
 {
+    buf_put(b, x->fields.p, x->fields.len);
     if (x->closes)
-        return "Connection: close\r\n";
-    return x->request.head.http_1_0 ? "Connection: keep-alive\r\n" : "";
+        buf_put_str(b, STR("Connection: close\r\n"));
+    else if (x->request.head.http_1_0)
+        buf_put_str(b, STR("Connection: keep-alive\r\n"));
+    buf_put_str(b, STR("\r\n"));
 }
 
 static const char json_type[] = "application/json";
@@ -111,16 +111,13 @@ static void put_answer(struct buf *b, struct exchange *x, int status, const char
                        struct str body)
 {
     bool newline = body.len && content_type == json_type;
-
     buf_reserve(b, ANSWER_HEAD_LEN + body.len);
     buf_put_str(b, status_of(status)->line);
     put_date(b, x->server);
     put_content_length(b, body.len + newline);
     if (body.len)
         put_content_type(b, content_type);
-    buf_put(b, x->fields.p, x->fields.len);
-    buf_put_str(b, str_of(connection_text(x)));
-    buf_put_str(b, STR("\r\n"));
+    put_head_end(b, x);
     if (x->request.head.head_only)
         return;
     buf_put_str(b, body);
@@ -128,42 +125,28 @@ static void put_answer(struct buf *b, struct exchange *x, int status, const char
         buf_put(b, "\n", 1);
 }
 
+/* Where the bytes of an answer go. */
+static struct buf *target_of(struct exchange *x)
+{
+    return x == x->conn->first ? &x->conn->out : &x->answer;
+}
+
 void exchange_answer(struct exchange *x, int status, const char *content_type, struct str body)
 {
     struct conn *c = x->conn;
-
     assert(!x->answered && !x->streaming);
     x->answered = true;
     if (status >= 400)
         topic_pass_on(x);
     server_metrics_count(x, status);
     x->closes |= c->last_request && x == c->last;
-    put_answer(x == c->first ? &c->out : &x->answer, x, status, content_type, body);
+    put_answer(target_of(x), x, status, content_type, body);
     conn_answered(c);
-}
-
-void exchange_put_stream_head(struct exchange *x, struct buf *b, const char *content_type)
-{
-    struct conn *c = x->conn;
-    bool chunked = !x->request.head.http_1_0;
-
-    server_metrics_count(x, 200);
-    c->last_request |= !chunked;
-    x->closes |= c->last_request && x == c->last;
-    buf_put_str(b, status_of(200)->line);
-    put_date(b, x->server);
-    put_content_type(b, content_type);
-    if (chunked)
-        buf_put_str(b, STR("Transfer-Encoding: chunked\r\n"));
-    buf_put(b, x->fields.p, x->fields.len);
-    buf_put_str(b, str_of(connection_text(x)));
-    buf_put_str(b, STR("\r\n"));
 }
 
 void http_reply_as(struct http_request *r, int status, const char *content_type, struct str body)
 {
     struct exchange *x = (struct exchange *)r;
-
     if (!x->away) {
         exchange_answer(x, status, content_type, body);
         return;
@@ -189,7 +172,6 @@ static void log_failure(const struct http_request *r, int status, const char *me
         {"method", str_of(route_method(x->row->route))},
         {"path", r->head.path},
     };
-
     log_error_with(fields, 3, "%s", message);
 }
 
@@ -202,9 +184,8 @@ static void put_errors(struct buf *b, const char *const *reasons, size_t count, 
         json_put_text(b, str_of(reasons[i]));
     json_close(b, ']');
     json_member_text(b, "code", str_of(code));
-    if (field) {
+    if (field)
         json_member_text(b, "field", str_of(field));
-    }
     json_close(b, '}');
 }
 
@@ -212,7 +193,6 @@ void reply_with(struct http_request *r, int status, const char *code, const char
                 const char *message)
 {
     CLEANUP(buf_release) struct buf body = {0};
-
     if (status >= 500 && ((struct exchange *)r)->row)
         log_failure(r, status, message);
     put_errors(&body, &message, 1, code ? code : status_of(status)->code, field);
@@ -235,7 +215,6 @@ void http_reply_error(struct http_request *r, int status, const char *message)
 void http_reply_errorf(struct http_request *r, int status, const char *fmt, ...)
 {
     char message[512];
-
     format_message(message, fmt);
     reply_with(r, status, NULL, NULL, message);
 }
@@ -243,7 +222,6 @@ void http_reply_errorf(struct http_request *r, int status, const char *fmt, ...)
 void http_reply_field(struct http_request *r, const char *field, const char *fmt, ...)
 {
     char message[512];
-
     format_message(message, fmt);
     reply_with(r, 400, NULL, field, message);
 }
@@ -257,7 +235,6 @@ void http_reply_err(struct http_request *r, int err, const char *message_or_null
 void http_reply_reasons(struct http_request *r, int err, const char *const *reasons, size_t count)
 {
     CLEANUP(buf_release) struct buf body = {0};
-
     put_errors(&body, reasons, count, drover_err_name(err), NULL);
     http_reply(r, drover_err_http_status(err), buf_str(&body));
 }
@@ -266,7 +243,6 @@ void http_reply_reasons(struct http_request *r, int err, const char *const *reas
 void http_add_header(struct http_request *r, const char *name, struct str value)
 {
     struct exchange *x = (struct exchange *)r;
-
     buf_printf(&x->fields, "%s: ", name);
     size_t begin = x->fields.len;
     buf_put_str(&x->fields, value);
@@ -278,8 +254,7 @@ void http_add_header(struct http_request *r, const char *name, struct str value)
 
 void http_reply_elsewhere(struct http_request *r, const char *url, const char *nobody)
 {
-    struct buf b = {0};
-
+    CLEANUP(buf_release) struct buf b = {0};
     if (!url[0]) {
         http_add_header(r, "Retry-After", STR("1"));
         http_reply_error(r, 503, nobody);
@@ -290,5 +265,80 @@ void http_reply_elsewhere(struct http_request *r, const char *url, const char *n
         buf_printf(&b, "?%.*s", STR_ARGS(r->head.query));
     http_add_header(r, "Location", buf_str(&b));
     http_reply_errorf(r, 307, "another server leads: %s", url);
-    buf_release(&b);
+}
+
+/*
+ * Streamed answers. Each piece is a chunk; an HTTP/1.0 client, which knows no chunks, reads until
+ * the connection closes.
+ */
+
+static void put_stream_head(struct buf *b, struct exchange *x, const char *content_type)
+{
+    struct conn *c = x->conn;
+    bool chunked = !x->request.head.http_1_0;
+    server_metrics_count(x, 200);
+    c->last_request |= !chunked;
+    x->closes |= c->last_request && x == c->last;
+    buf_put_str(b, status_of(200)->line);
+    put_date(b, x->server);
+    put_content_type(b, content_type);
+    if (chunked)
+        buf_put_str(b, STR("Transfer-Encoding: chunked\r\n"));
+    put_head_end(b, x);
+}
+
+static void flush(struct exchange *x)
+{
+    conn_answered(x->conn);
+    x->undrained = http_stream_unsent(&x->request) > 0;
+}
+
+bool http_stream_begin(struct http_request *r, const char *content_type)
+{
+    struct exchange *x = (struct exchange *)r;
+    assert(!x->answered && !x->away && !x->streaming);
+    if (r->head.head_only) {
+        http_reply_as(r, 200, content_type, STR(""));
+        return false;
+    }
+    x->streaming = true;
+    put_stream_head(target_of(x), x, content_type);
+    flush(x);
+    return true;
+}
+
+bool http_stream_send(struct http_request *r, struct str data)
+{
+    struct exchange *x = (struct exchange *)r;
+    struct conn *c = x->conn;
+    struct buf *b = target_of(x);
+    if (!data.len)
+        return true;
+    if (b->len + c->writing.len + data.len > HTTP_STREAM_UNSENT_MAX) {
+        r->gone = NULL;
+        conn_close(c);
+        return false;
+    }
+    if (!r->head.http_1_0)
+        buf_printf(b, "%zx\r\n", data.len);
+    buf_put_str(b, data);
+    if (!r->head.http_1_0)
+        buf_put_str(b, STR("\r\n"));
+    flush(x);
+    return true;
+}
+
+size_t http_stream_unsent(const struct http_request *r)
+{
+    const struct exchange *x = (const struct exchange *)r;
+    return x->answer.len + x->conn->out.len + x->conn->writing.len;
+}
+
+void http_stream_end(struct http_request *r)
+{
+    struct exchange *x = (struct exchange *)r;
+    if (!r->head.http_1_0)
+        buf_put_str(target_of(x), STR("0\r\n\r\n"));
+    x->answered = true;
+    conn_answered(x->conn);
 }

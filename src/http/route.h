@@ -68,6 +68,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -157,7 +158,7 @@ typedef void route_fn(struct http_request *r);
 
 struct route {
     enum method method;
-    const char *pattern; /* see router.h */
+    const char *pattern; /* see below */
     route_fn *handler;
     int flags;           /* enum route_flag */
     const char *summary; /* an imperative, without full stop */
@@ -193,10 +194,10 @@ struct route_table {
 
 /*
  * Reading, which the server does before it calls the handler; and others, of a struct of their own.
+ * Failures are BAD_ARGUMENT or TOO_BIG.
  */
 
 struct route_field_error {
-    int err;        /* BAD_ARGUMENT or TOO_BIG */
     char field[96]; /* the one to blame: "adds[2].group"; empty: none */
     struct err_info why;
 };
@@ -205,20 +206,63 @@ struct route_field_error {
 int field_read_body(const struct route_field *fields, const struct json *v, struct arena *a,
                     void *in, struct route_field_error *e);
 
-/* The same without setting presets first. */
-int field_read_members(const struct route_field *fields, const struct json *v, struct arena *a,
-                       void *in, struct route_field_error *e);
-
-/* One field, from JSON, and from the text of a path or a query. */
-int field_read_json(const struct route_field *f, const struct json *v, struct arena *a, void *in,
-                    struct route_field_error *e);
+/* One field, from the text of a path or a query. */
 int field_read_text(const struct route_field *f, struct str text, struct arena *a, void *in,
                     struct route_field_error *e);
 
-/* Sets what has a preset. */
-void field_preset(const struct route_field *fields, void *in);
-
 /* The field of this place and name, or NULL. */
 const struct route_field *field_find(const struct route_field *fields, int where, struct str name);
+
+/*
+ * Finding the route of a request: build a router from tables, find, release.
+ *
+ * The pattern of a route is a path. A part "{name}" stands for any one part that is not empty; a
+ * last part "{name...}" stands for the rest of the path, slashes included. router_find() returns
+ * what stood there in order, still percent-encoded. HEAD is GET without the body, so a GET route
+ * answers both.
+ */
+
+enum { ROUTE_PARAMS_MAX = 4 };
+
+/* A route, prepared for comparison. */
+struct router_row {
+    const struct route *route;
+    const struct route_table *table;
+    struct str fixed; /* the pattern up to its first "{" */
+    size_t slashes;
+    bool rest;                                /* the last parameter takes the rest of the path */
+    const struct route_field *fields, *whole; /* whole: the body is one field; else NULL */
+    bool has_body, body_optional;
+};
+
+struct router {
+    struct router_row *rows;
+    size_t count;
+    struct route_table *tables;
+    size_t table_count;
+};
+
+void router_build(struct router *r, const struct route_table *tables, size_t table_count);
+void router_release(struct router *r);
+
+/*
+ * Finds the first route that matches a request, and fills params with what stood for its "{name}"
+ * parts. NULL when there is none; *ret_allow is then the set of methods (1 << METHOD_...) that the
+ * path has: empty means 404, else 405.
+ */
+const struct router_row *router_find(const struct router *r, enum method method, struct str path,
+                                     struct str params[ROUTE_PARAMS_MAX], unsigned *ret_allow);
+
+/* "GET" */
+const char *route_method(const struct route *route);
+
+/* Appends the methods of a set as the Allow header lists them: "GET, HEAD, PUT". */
+void route_put_allow(struct buf *b, unsigned allow);
+
+/* Appends the list of the API as JSON: [{"method","path","summary"}, ...]. */
+void router_put_list(struct buf *b, const struct router *r);
+
+/* Appends the OpenAPI document of the routes. */
+void router_put_openapi(struct buf *b, const struct router *r);
 
 #endif

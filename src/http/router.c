@@ -3,7 +3,7 @@
  * comparing the number of parts and the fixed beginning of the pattern; only then are pattern and
  * path compared part by part.
  */
-#include "http/router.h"
+#include "http/route.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -21,7 +21,6 @@ static const char *const METHOD_NAMES[] = {
 static size_t count_slashes(struct str s)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < s.len; i++)
         count += s.p[i] == '/';
     return count;
@@ -29,20 +28,19 @@ static size_t count_slashes(struct str s)
 
 static const struct route_field NO_FIELDS[] = {{.name = {NULL, 0}}};
 
-/* Whether no field of the body is required. */
-static bool is_body_optional(const struct route_field *fields)
+/* Whether a field has all these flags. */
+static bool has_field(const struct route_field *fields, int where)
 {
     for (; fields->name.p; fields++)
-        if (fields->where == (IN_BODY | REQUIRED))
-            return false;
-    return true;
+        if ((fields->where & where) == where)
+            return true;
+    return false;
 }
 
 /* A row's path fields stand in the order of the pattern, under the same names. */
 static void check_path_fields(const struct route *route)
 {
     const char *at = route->pattern;
-
     if (!route->id)
         return;
     for (const struct route_field *f = route->fields; f && f->name.p; f++) {
@@ -58,7 +56,6 @@ static void check_path_fields(const struct route *route)
 void router_build(struct router *r, const struct route_table *tables, size_t table_count)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < table_count; i++)
         count += tables[i].count;
     *r = (struct router){.rows = mem_zalloc(sizeof *r->rows * (count + 1)),
@@ -70,7 +67,6 @@ void router_build(struct router *r, const struct route_table *tables, size_t tab
             const struct route *route = &tables[i].routes[j];
             const struct route_field *fields = route->fields ? route->fields : NO_FIELDS;
             struct str pattern = str_of(route->pattern);
-
             check_path_fields(route);
             r->rows[r->count++] = (struct router_row){
                 .route = route,
@@ -80,7 +76,8 @@ void router_build(struct router *r, const struct route_table *tables, size_t tab
                 .rest = pattern.len > 4 && !strcmp(pattern.p + pattern.len - 4, "...}"),
                 .fields = fields,
                 .whole = field_find(fields, IN_BODY, STR("")),
-                .body_optional = is_body_optional(fields),
+                .has_body = has_field(fields, IN_BODY),
+                .body_optional = !has_field(fields, IN_BODY | REQUIRED),
             };
         }
     }
@@ -93,31 +90,16 @@ void router_release(struct router *r)
     *r = (struct router){0};
 }
 
-/* Removes the part up to the next slash, and the slash, from the front of *rest. */
-static struct str next_part(struct str *rest)
-{
-    const char *slash = rest->len ? memchr(rest->p, '/', rest->len) : NULL;
-    struct str part = {rest->p, slash ? (size_t)(slash - rest->p) : rest->len};
-    size_t used = part.len + (slash ? 1 : 0);
-
-    rest->p += used;
-    rest->len -= used;
-    return part;
-}
-
 /* The path has as many parts as the pattern; or more, where the last parameter takes the rest. */
 static bool pattern_matches(const struct router_row *row, struct str path,
                             struct str params[ROUTE_PARAMS_MAX])
 {
     struct str pattern = str_of(row->route->pattern);
     size_t used = 0;
-
     for (size_t i = 0; i <= row->slashes; i++) {
-        struct str want = next_part(&pattern), left = path, part = next_part(&path);
-
+        struct str want = str_cut(&pattern, '/'), left = path, part = str_cut(&path, '/');
         if (row->rest && i == row->slashes)
             part = left;
-
         if (!str_starts(want, STR("{"))) {
             if (!str_eq(want, part))
                 return false;
@@ -135,10 +117,8 @@ const struct router_row *router_find(const struct router *r, enum method method,
 {
     size_t slashes = count_slashes(path);
     unsigned allow = 0;
-
     for (size_t i = 0; i < r->count; i++) {
         const struct router_row *row = &r->rows[i];
-
         if (row->slashes > slashes || (row->slashes < slashes && !row->rest) ||
             !str_starts(path, row->fixed) || !pattern_matches(row, path, params))
             continue;
@@ -158,7 +138,6 @@ const char *route_method(const struct route *route)
 void route_put_allow(struct buf *b, unsigned allow)
 {
     const char *before = "";
-
     for (size_t i = 0; i < sizeof METHOD_NAMES / sizeof *METHOD_NAMES; i++) {
         if (!(allow & 1u << i))
             continue;
@@ -172,7 +151,6 @@ void router_put_list(struct buf *b, const struct router *r)
     json_open(b, '[');
     for (size_t i = 0; i < r->count; i++) {
         const struct route *route = r->rows[i].route;
-
         json_open(b, '{');
         json_member_text(b, "method", str_of(METHOD_NAMES[route->method]));
         json_member_text(b, "path", str_of(route->pattern));

@@ -32,7 +32,6 @@ static void set_limits(struct http_server *s, size_t wanted)
 {
     struct rlimit limit;
     size_t files = SIZE_MAX;
-
     if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur != RLIM_INFINITY)
         files = (size_t)limit.rlim_cur;
     files = files > OTHER_FILES + REFUSALS_MIN ? files - OTHER_FILES - REFUSALS_MIN : 1;
@@ -48,12 +47,11 @@ static void on_all_closed(uv_handle_t *came)
     void (*closed)(void *arg) = s->options.closed;
     void *arg = s->options.closed_arg;
 
-    if (s->pool)
-        pool_free(s->pool);
+    workers_release(&s->workers);
     exchange_free_spare(s);
     head_cache_release(&s->heads);
     router_release(&s->router);
-    server_metrics_release(s);
+    free(s->route_metrics);
     pthread_mutex_destroy(&s->lock);
     free(s);
     if (closed)
@@ -63,7 +61,6 @@ static void on_all_closed(uv_handle_t *came)
 static void on_rest_closed(uv_handle_t *rest)
 {
     struct http_server *s = rest->data;
-
     uv_close((uv_handle_t *)&s->came, on_all_closed);
 }
 
@@ -76,7 +73,6 @@ void server_free_if_done(struct http_server *s)
 static void on_closed(uv_handle_t *h)
 {
     struct http_server *s = h->data;
-
     s->tcp_closed = true;
     server_free_if_done(s);
 }
@@ -104,12 +100,6 @@ void server_forget(struct http_server *s, struct conn *c)
     server_free_if_done(s);
 }
 
-static void on_connection(uv_stream_t *stream, int status)
-{
-    if (status == 0) /* else the client has left, or the system is out of a resource */
-        conn_accept(stream->data);
-}
-
 /* "127.0.0.1:8048" or "[::1]:8048". Returns where the port begins, with its colon. */
 static const char *put_address(char *text, size_t size, const struct sockaddr_storage *address)
 {
@@ -117,7 +107,6 @@ static const char *put_address(char *text, size_t size, const struct sockaddr_st
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
     bool six = address->ss_family == AF_INET6;
-
     uv_ip_name((const struct sockaddr *)address, host, sizeof host);
     snprintf(text, size, "%s%s%s:%d", six ? "[" : "", host, six ? "]" : "",
              ntohs(six ? v6->sin6_port : v4->sin_port));
@@ -127,7 +116,6 @@ static const char *put_address(char *text, size_t size, const struct sockaddr_st
 static void name_address(struct http_server *s, const struct sockaddr_storage *address)
 {
     const char *port = put_address(s->address, sizeof s->address, address);
-
     snprintf(s->port_suffix, sizeof s->port_suffix, "%s", port);
     snprintf(s->url, sizeof s->url, "http://%s", s->address);
     s->any_address = address_is_any(address);
@@ -142,7 +130,6 @@ static void name_address(struct http_server *s, const struct sockaddr_storage *a
 static void set_socket_options(struct http_server *s)
 {
     uv_os_fd_t fd;
-
     if (uv_fileno((uv_handle_t *)&s->tcp, &fd))
         return;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
@@ -158,36 +145,90 @@ static int bind_and_listen(struct http_server *s)
 {
     struct sockaddr_storage bound = {0};
     int len = sizeof bound;
-    int err = uv_tcp_bind(&s->tcp, (const struct sockaddr *)&s->options.address, 0);
-    if (!err) {
-        set_socket_options(s);
-        err = uv_listen((uv_stream_t *)&s->tcp, BACKLOG, on_connection);
+    TRY(uv_tcp_bind(&s->tcp, (const struct sockaddr *)&s->options.address, 0));
+    set_socket_options(s);
+    TRY(uv_listen((uv_stream_t *)&s->tcp, BACKLOG, conn_accept));
+    TRY(uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&bound, &len));
+    name_address(s, &bound);
+    return 0;
+}
+
+/* Metrics: answers and durations by route, connections. */
+
+static double read_connections(void *arg)
+{
+    const struct http_server *s = arg;
+    return (double)s->conn_count;
+}
+
+static double read_refused(void *arg)
+{
+    const struct http_server *s = arg;
+    return (double)s->refused_ever;
+}
+
+static void register_route(struct metrics *m, struct route_metrics *f, const char *method,
+                           const char *route)
+{
+    CLEANUP(buf_release) struct buf labels = {0};
+    CLEANUP(buf_release) struct buf with_code = {0};
+    metrics_put_label(&labels, "method", str_of(method));
+    metrics_put_label(&labels, "route", str_of(route));
+    f->seconds = metrics_histogram(m, "drover_http_request_seconds", buf_text(&labels),
+                                   "Time from the head of a request to its answer.");
+    for (int i = 1; i < 6; i++) {
+        with_code.len = 0;
+        buf_printf(&with_code, "%s,code=\"%dxx\"", buf_text(&labels), i);
+        f->answers[i] = metrics_counter(m, "drover_http_requests_total", buf_text(&with_code),
+                                        "Requests by route and status.");
     }
-    if (!err)
-        err = uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&bound, &len);
-    if (!err)
-        name_address(s, &bound);
-    return err;
+}
+
+static void register_metrics(struct http_server *s)
+{
+    struct metrics *m = s->options.metrics;
+    if (!m)
+        return;
+    s->route_metrics = mem_zalloc(sizeof *s->route_metrics * (s->router.count + 1));
+    for (size_t i = 0; i < s->router.count; i++)
+        register_route(m, &s->route_metrics[i], route_method(s->router.rows[i].route),
+                       s->router.rows[i].route->pattern);
+    register_route(m, &s->route_metrics[s->router.count], "", "");
+    metrics_gauge(m, "drover_http_connections", NULL, "Connections that are open.",
+                  read_connections, s);
+    metrics_counted(m, "drover_http_connections_refused_total", NULL,
+                    "Connections that were one too many.", read_refused, s);
+}
+
+void server_metrics_count(const struct exchange *x, int status)
+{
+    struct http_server *s = x->server;
+    if (!s->route_metrics)
+        return;
+    struct route_metrics *f =
+        &s->route_metrics[x->row ? (size_t)(x->row - s->router.rows) : s->router.count];
+    counter_add(f->answers[status / 100], 1);
+    histogram_add(f->seconds, uv_hrtime() - x->came_ns);
 }
 
 /* The server's own routes. */
 
-static void get_v1(struct http_request *r)
+static void reply_printed(struct http_request *r, void (*put)(struct buf *, const struct router *))
 {
     struct http_server *s = r->arg;
-    CLEANUP(buf_release) struct buf list = {0};
+    CLEANUP(buf_release) struct buf b = {0};
+    put(&b, &s->router);
+    http_reply(r, 200, buf_str(&b));
+}
 
-    router_put_list(&list, &s->router);
-    http_reply(r, 200, buf_str(&list));
+static void get_v1(struct http_request *r)
+{
+    reply_printed(r, router_put_list);
 }
 
 static void get_openapi(struct http_request *r)
 {
-    struct http_server *s = r->arg;
-    CLEANUP(buf_release) struct buf document = {0};
-
-    router_put_openapi(&document, &s->router);
-    http_reply(r, 200, buf_str(&document));
+    reply_printed(r, router_put_openapi);
 }
 
 static const struct route ROUTES[] = {
@@ -200,7 +241,6 @@ static const struct route ROUTES[] = {
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count)
 {
     struct route_table all[HTTP_TABLES_MAX];
-
     assert(count < HTTP_TABLES_MAX);
     all[0] = (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s, .tag = "Server"};
     for (size_t i = 0; i < count; i++)
@@ -208,13 +248,12 @@ void http_serve(struct http_server *s, const struct route_table *tables, size_t 
     head_cache_release(&s->heads);
     router_release(&s->router);
     router_build(&s->router, all, count + 1);
-    server_metrics_register(s);
+    register_metrics(s);
 }
 
 static struct http_server *server_new(uv_loop_t *loop, const struct http_options *o)
 {
     struct http_server *s = mem_zalloc(sizeof *s);
-
     s->options = *o;
     if (!s->options.request_timeout_ms)
         s->options.request_timeout_ms = HTTP_REQUEST_TIMEOUT_MS;
@@ -226,6 +265,7 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
     name_address(s, &o->address);
     pthread_mutex_init(&s->lock, NULL);
     s->posted_last = &s->posted;
+    workers_init(&s->workers);
     UV_CHECK(uv_async_init(loop, &s->came, server_take_posted));
     UV_CHECK(uv_tcp_init(loop, &s->tcp));
     UV_CHECK(uv_prepare_init(loop, &s->rest));
@@ -240,20 +280,14 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
 {
     struct http_server *s = server_new(loop, o);
     int err = bind_and_listen(s);
-
     if (err) {
-        err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", s->address, uv_strerror(err));
         s->options.closed = NULL;
         uv_close((uv_handle_t *)&s->tcp, on_closed);
-        return DROVER_IO;
+        return err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", s->address,
+                       uv_strerror(err));
     }
     *ret_server = s;
     return 0;
-}
-
-const char *http_address(const struct http_server *s)
-{
-    return s->address;
 }
 
 const char *http_url(const struct http_server *s)
@@ -272,7 +306,6 @@ static bool is_address_of(const struct conn *c, struct str host)
     struct sockaddr_storage address = {0};
     int len = sizeof address;
     char text[64];
-
     if (!c->server->any_address ||
         uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&address, &len) != 0)
         return false;
@@ -306,7 +339,6 @@ bool server_is_host(const struct conn *c, struct str host)
 void http_close(struct http_server *s)
 {
     struct conn *next;
-
     s->closing = true;
     uv_close((uv_handle_t *)&s->tcp, on_closed);
     for (struct conn *c = s->conns; c; c = next) {

@@ -16,7 +16,7 @@
  *    may be answered from any thread, also after the handler has returned.
  *
  * Both answer with one of the http_reply calls, exactly once, and must not touch the request
- * afterwards; or they wait, with http_park() (topic.h).
+ * afterwards; or they wait, with http_park().
  *
  * Clients may pipeline requests. Handlers of the loop are called in the order of arrival, and
  * answers leave in the order of their requests.
@@ -31,6 +31,7 @@
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
@@ -40,8 +41,6 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "http/head.h"
-#include "http/router.h"
-#include "http/topic.h"
 
 enum {
     HTTP_BODY_LEN_MAX = 4 * 1024 * 1024,
@@ -62,13 +61,12 @@ enum {
 };
 
 struct http_request {
-    struct head head;
+    struct arena arena;                  /* freed with the request */
     struct str params[ROUTE_PARAMS_MAX]; /* the "{name}" parts of the path, percent-encoded */
     struct query query;
     struct str body;
     void *in;                /* what the fields of the route were read into */
     const struct json *json; /* the body; NULL: none, or a route without fields */
-    struct arena arena;      /* freed with the request */
     void *arg;               /* of the route table */
 
     /* Set by a handler of the loop that answers later. */
@@ -76,6 +74,8 @@ struct http_request {
     void (*drained)(struct http_request *r); /* of a stream: the client has read everything */
     void *handler_data;
     void (*unparked)(struct http_request *r); /* see http_park() */
+
+    struct head head; /* last, because its table of fields is large and not cleared */
 };
 
 /* Whether the client of a request on a worker has left. */
@@ -138,6 +138,82 @@ bool http_stream_send(struct http_request *r, struct str data);
 size_t http_stream_unsent(const struct http_request *r);
 void http_stream_end(struct http_request *r);
 
+/*
+ * Topics: what requests wait for: "a task of this type may have come", "this session has ended".
+ *
+ * A handler that found nothing parks its request under one or several keys; whoever makes a change
+ * wakes the key, from any thread. Up to so many of the requests that have waited longest for that
+ * key are run again, from the beginning of their handler. A parked request costs its memory and no
+ * thread, and nothing runs while it waits.
+ *
+ *     uint64_t keys[] = {http_key("type", type, world)};
+ *     struct http_watch w = http_watch(r, topic, keys, 1);
+ *     ... look ...
+ *     if (nothing && http_park(r, &w, wait_ms))
+ *         return 0; // the handler runs again when woken, or when the time is up
+ *
+ *     http_topic_wake(topic, http_key("type", type, world), 1); // whoever adds a task
+ *
+ * No wake-up is lost: http_watch() counts the wake-ups of the keys before the handler looks, and
+ * http_park() runs the handler again at once if there was one since. A wake-up for a client that
+ * has left, or whose request then ends with an error, is passed on to the next. Two keys may share
+ * a count, so a handler may run without need, never the reverse.
+ *
+ * Initialise; release when no server knows it any more: a topic outlives the requests that wait on
+ * it.
+ */
+
+struct topic_wait;
+
+enum { HTTP_TOPIC_BUCKETS = 64, HTTP_TOPIC_ALL = 0x7fffffff };
+
+struct http_topic {
+    pthread_mutex_t lock;
+    struct topic_bucket {
+        uint64_t wakes;
+        struct topic_wait *first, *last; /* parked, oldest first */
+    } buckets[HTTP_TOPIC_BUCKETS];
+};
+
+struct http_watch {
+    struct http_topic *topic;
+    uint64_t *keys; /* in the arena of the request */
+    size_t count;
+    uint64_t seen;
+};
+
+void http_topic_init(struct http_topic *t);
+void http_topic_release(struct http_topic *t);
+
+/* A key: a kind of thing, and up to two names; those that are not needed are {0}. */
+uint64_t http_key(const char *kind, struct str name, struct str within);
+
+/* Call this before looking. */
+struct http_watch http_watch(struct http_request *r, struct http_topic *t, const uint64_t *keys,
+                             size_t count);
+
+/*
+ * Parks the request until one of its keys is woken or wait_ms have passed since the request came,
+ * and returns true: the handler returns and will run again. False when there is nothing left to
+ * wait for: the handler answers.
+ *
+ * r->unparked, if the handler sets it before, is called on the loop when the request is no longer
+ * parked: before the handler runs again, or when the client has left.
+ */
+bool http_park(struct http_request *r, const struct http_watch *w, int64_t wait_ms);
+
+/* Whether the handler runs for the last time because the time to wait is up. */
+bool http_wait_over(const struct http_request *r);
+
+/* Whether the handler runs again after it was parked. */
+bool http_was_parked(const struct http_request *r);
+
+/* Wakes up to max of the requests that wait for the key. */
+void http_topic_wake(struct http_topic *t, uint64_t key, int max);
+
+/* How many requests wait for the key. */
+size_t http_topic_parked(struct http_topic *t, uint64_t key);
+
 /* The server. */
 
 struct metrics;
@@ -169,9 +245,8 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
  */
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count);
 
-/* Where the server listens: "127.0.0.1:8048". Lives as long as the server. */
-const char *http_address(const struct http_server *s);
-const char *http_url(const struct http_server *s); /* "http://127.0.0.1:8048" */
+/* Where the server listens: "http://127.0.0.1:8048". Lives as long as the server. */
+const char *http_url(const struct http_server *s);
 
 /*
  * Stops listening and closes the connections; answers are still sent for at most HTTP_LINGER_MS.

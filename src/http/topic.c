@@ -4,8 +4,6 @@
  * its way to the loop; in between, only the loop may free it, and leaves it alone until it has come
  * (exchange_abandon).
  */
-#include "http/topic.h"
-
 #include <xxhash.h>
 
 #include "base/thread.h"
@@ -31,7 +29,6 @@ void http_topic_release(struct http_topic *t)
 uint64_t http_key(const char *kind, struct str name, struct str within)
 {
     uint64_t hash = XXH3_64bits(kind, strlen(kind));
-
     hash = XXH3_64bits_withSeed(name.p ? name.p : "", name.len, hash);
     return XXH3_64bits_withSeed(within.p ? within.p : "", within.len, hash);
 }
@@ -45,7 +42,6 @@ static struct topic_bucket *bucket_of(struct http_topic *t, uint64_t key)
 static uint64_t count_wakes(struct http_topic *t, const uint64_t *keys, size_t count)
 {
     uint64_t sum = 0;
-
     for (size_t i = 0; i < count; i++)
         sum += bucket_of(t, keys[i])->wakes;
     return sum;
@@ -55,7 +51,6 @@ struct http_watch http_watch(struct http_request *r, struct http_topic *t, const
                              size_t count)
 {
     struct http_watch w = {t, arena_alloc(&r->arena, count * sizeof *keys + 1), count, 0};
-
     memcpy(w.keys, keys, count * sizeof *keys);
     LOCKED(&t->lock);
     w.seen = count_wakes(t, keys, count);
@@ -68,7 +63,6 @@ static void link_waits(struct exchange *x)
     for (size_t i = 0; i < x->watch.count; i++) {
         struct topic_wait *w = &x->entries[i];
         struct topic_bucket *b = bucket_of(x->watch.topic, x->watch.keys[i]);
-
         *w = (struct topic_wait){.key = x->watch.keys[i], .x = x, .prev = b->last};
         *(b->last ? &b->last->next : &b->first) = w;
         b->last = w;
@@ -80,7 +74,6 @@ static void unlink_waits(struct exchange *x)
     for (size_t i = 0; i < x->watch.count; i++) {
         struct topic_wait *w = &x->entries[i];
         struct topic_bucket *b = bucket_of(x->watch.topic, w->key);
-
         *(w->prev ? &w->prev->next : &b->first) = w->next;
         *(w->next ? &w->next->prev : &b->last) = w->prev;
     }
@@ -97,12 +90,10 @@ static void wake(struct exchange *x, uint64_t key)
 void http_topic_wake(struct http_topic *t, uint64_t key, int max)
 {
     struct topic_wait *next;
-
     LOCKED(&t->lock);
     bucket_of(t, key)->wakes++;
     for (struct topic_wait *w = bucket_of(t, key)->first; w && max > 0; w = next) {
         struct exchange *x = w->x;
-
         for (next = w->next; next && next->x == x; next = next->next)
             ; /* its other keys go with it */
         if (w->key != key)
@@ -116,7 +107,6 @@ void http_topic_wake(struct http_topic *t, uint64_t key, int max)
 size_t http_topic_parked(struct http_topic *t, uint64_t key)
 {
     size_t count = 0;
-
     LOCKED(&t->lock);
     for (struct topic_wait *w = bucket_of(t, key)->first; w; w = w->next)
         count += w->key == key;
@@ -126,7 +116,6 @@ size_t http_topic_parked(struct http_topic *t, uint64_t key)
 bool http_park(struct http_request *r, const struct http_watch *w, int64_t wait_ms)
 {
     struct exchange *x = (struct exchange *)r;
-
     if (x->over || wait_ms <= 0)
         return false;
     r->gone = NULL;
@@ -156,7 +145,6 @@ void topic_park(struct exchange *x)
 {
     struct http_topic *t = x->watch.topic;
     uint64_t began_ms = x->came_ns / 1000000;
-
     x->wait_end_ms = began_ms + (uint64_t)x->wait_ms;
     x->over = x->wait_end_ms <= uv_now(x->server->tcp.loop);
     x->coming = false;
@@ -183,7 +171,6 @@ bool topic_leave(struct exchange *x)
 void topic_unpark(struct exchange *x)
 {
     void (*unparked)(struct http_request * r) = x->request.unparked;
-
     x->owes = x->woken && !x->over;
     x->waits = x->woken = false;
     x->request.unparked = NULL;
@@ -218,7 +205,6 @@ void topic_expire(struct conn *c, uint64_t now_ms)
 uint64_t topic_due_ms(const struct conn *c)
 {
     uint64_t due = 0;
-
     for (const struct exchange *x = c->waiting ? c->first : NULL; x; x = x->next)
         if (!x->away && x->waits && !x->over && !x->coming && (!due || x->wait_end_ms < due))
             due = x->wait_end_ms;

@@ -9,8 +9,6 @@
 #include "http/transport.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -38,7 +36,6 @@ struct transport {
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
     struct transport *t = arg;
-
     if (t->body->len + size * count > TRANSPORT_ANSWER_LEN_MAX)
         return 0;
     buf_put(t->body, data, size * count);
@@ -50,7 +47,6 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
 {
     struct transport *t = arg;
     size_t len = size * count, at = sizeof "location:" - 1;
-
     if (len > at && !strncasecmp(data, "location:", at)) {
         while (at < len && isspace((unsigned char)data[at]))
             at++;
@@ -68,7 +64,6 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
 static char *origin_of(const char *url)
 {
     const char *authority = strstr(url, "://");
-
     if (!authority || authority == url ||
         (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0))
         return NULL;
@@ -77,14 +72,13 @@ static char *origin_of(const char *url)
     return len ? mem_dup(url, (size_t)(authority - url) + len) : NULL;
 }
 
-static char *server_url(const char *text)
+/* The origin of a server: text is a URL without a path, or "host:port". NULL: it is not valid. */
+static char *server_origin(struct str text)
 {
     CLEANUP(buf_release) struct buf url = {0};
-    char *origin;
-
-    buf_printf(&url, "%s%s", strstr(text, "://") ? "" : "http://", text);
-    origin = origin_of(buf_text(&url));
-    if (origin && strspn(buf_text(&url) + strlen(origin), "/") != url.len - strlen(origin)) {
+    buf_printf(&url, "%s%.*s", memmem(text.p, text.len, "://", 3) ? "" : "http://", STR_ARGS(text));
+    char *origin = origin_of(buf_text(&url));
+    if (origin && strspn(url.p + strlen(origin), "/") != url.len - strlen(origin)) {
         free(origin);
         origin = NULL;
     }
@@ -106,24 +100,17 @@ static void set_options(struct transport *t)
     t->curl->curl_easy_setopt(t->easy, CURLOPT_TCP_NODELAY, 1L);
 }
 
-/* Adds each of the comma-separated URLs. False: one is not valid. */
-static bool take_servers(struct transport *t, const char *list)
+/* Adds each of the comma-separated URLs. False: one is not valid, or there are too many. */
+static bool add_servers(struct transport *t, struct str list)
 {
-    for (;;) {
-        size_t len = strcspn(list, ",");
-        char *url = mem_dup(list, len);
-
-        t->servers[t->server_count] = server_url(url);
-        free(url);
-        if (!t->servers[t->server_count])
+    while (list.p) {
+        char *origin =
+            t->server_count < TRANSPORT_SERVERS_MAX ? server_origin(str_cut(&list, ',')) : NULL;
+        if (!origin)
             return false;
-        t->server_count++;
-        if (!list[len])
-            return true;
-        if (t->server_count == TRANSPORT_SERVERS_MAX)
-            return false;
-        list += len + 1;
+        t->servers[t->server_count++] = origin;
     }
+    return true;
 }
 
 int transport_open(const struct transport_options *o, struct transport **ret_transport,
@@ -131,14 +118,11 @@ int transport_open(const struct transport_options *o, struct transport **ret_tra
 {
     const char *server = o->server ? o->server : TRANSPORT_SERVER_DEFAULT;
     const struct curl *curl = curl_load(ret_error);
-    struct transport *t;
-
     if (!curl)
         return DROVER_IO;
-    t = mem_zalloc(sizeof *t);
-    t->curl = curl;
-    t->stop_fd = -1;
-    if (!take_servers(t, server)) {
+    struct transport *t = mem_alloc(sizeof *t);
+    *t = (struct transport){.curl = curl, .stop_fd = -1};
+    if (!add_servers(t, str_of(server))) {
         transport_close(t);
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
                        "'%s' is not the URL of a server, such as " TRANSPORT_SERVER_DEFAULT,
@@ -146,12 +130,11 @@ int transport_open(const struct transport_options *o, struct transport **ret_tra
     }
     if (o->token) {
         CLEANUP(buf_release) struct buf line = {0};
-
         buf_printf(&line, "Authorization: Bearer %s", o->token);
         t->token_line = mem_dup(line.p, line.len);
     }
-    t->multi = t->curl->curl_multi_init();
-    t->easy = t->curl->curl_easy_init();
+    t->multi = curl->curl_multi_init();
+    t->easy = curl->curl_easy_init();
     if (!t->multi || !t->easy)
         err_fatal("out of memory (libcurl)");
     set_options(t);
@@ -186,14 +169,16 @@ const char *transport_server(const struct transport *t)
 struct transport_request {
     const char *method, *path;
     struct str body;
-    int64_t deadline_ms; /* by clock_boot_ms() */
     int64_t timeout_ms;
+    int64_t deadline_ms; /* by clock_boot_ms() */
+    size_t tried;        /* of the servers that were named */
+    char *dead;          /* a leader that could not be reached; NULL: none */
+    int redirects;
 };
 
 static struct curl_slist *make_headers(const struct transport *t, const struct transport_request *r)
 {
     struct curl_slist *headers = t->curl->curl_slist_append(NULL, "Expect:");
-
     if (strcmp(r->method, "GET") != 0)
         headers = t->curl->curl_slist_append(headers, "Content-Type: application/json");
     if (t->token_line)
@@ -206,7 +191,6 @@ static void set_request(struct transport *t, const struct transport_request *r, 
 {
     bool has_body = r->body.p || !strcmp(r->method, "POST") || !strcmp(r->method, "PUT");
     int64_t left_ms = r->deadline_ms - clock_boot_ms();
-
     t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTPGET, 1L);
     if (has_body) {
         t->curl->curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.len);
@@ -225,7 +209,6 @@ static void set_request(struct transport *t, const struct transport_request *r, 
 static void say_no_more(struct transport *t)
 {
     curl_socket_t fd = CURL_SOCKET_BAD;
-
     t->curl->curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd);
     if (fd != CURL_SOCKET_BAD)
         shutdown(fd, SHUT_WR);
@@ -261,39 +244,39 @@ static int perform(struct transport *t, CURLcode *ret_code)
 
 static int say_unreachable(const char *origin, const char *why, struct err_info *ret_error)
 {
-    return err_set(ret_error, DROVER_UNREACHABLE, "cannot reach %s: %s; is drover serve running?",
-                   origin, why);
+    return err_set(ret_error, DROVER_UNREACHABLE, "cannot reach %s: %c%s; is drover serve running?",
+                   origin, tolower((unsigned char)why[0]), why + 1);
 }
 
 /* The error for what libcurl reports. */
 static int translate(struct transport *t, CURLcode code, const char *origin,
                      const struct transport_request *r, struct err_info *ret_error)
 {
+    const char *text = t->curl->curl_easy_strerror(code);
     double connected = 0;
     long errnum = 0;
-    char why[128];
 
     t->curl->curl_easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME, &connected);
     t->curl->curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &errnum);
-    if (code == CURLE_COULDNT_RESOLVE_HOST)
+    switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
         return say_unreachable(origin, "no such host", ret_error);
-    if (code == CURLE_COULDNT_CONNECT || code == CURLE_SSL_CONNECT_ERROR ||
-        code == CURLE_PEER_FAILED_VERIFICATION) {
-        snprintf(why, sizeof why, "%s",
-                 code == CURLE_COULDNT_CONNECT && errnum ? strerror((int)errnum)
-                                                         : t->curl->curl_easy_strerror(code));
-        why[0] = (char)tolower((unsigned char)why[0]);
-        return say_unreachable(origin, why, ret_error);
-    }
-    if (code == CURLE_URL_MALFORMAT)
+    case CURLE_COULDNT_CONNECT:
+        return say_unreachable(origin, errnum ? strerror((int)errnum) : text, ret_error);
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return say_unreachable(origin, text, ret_error);
+    case CURLE_URL_MALFORMAT:
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "'%s%s' is not a URL", origin, r->path);
-    if (code == CURLE_OPERATION_TIMEDOUT && connected == 0)
-        return say_unreachable(origin, "no connection in time", ret_error);
-    if (code == CURLE_OPERATION_TIMEDOUT)
+    case CURLE_OPERATION_TIMEDOUT:
+        if (connected == 0)
+            return say_unreachable(origin, "no connection in time", ret_error);
         return err_set(ret_error, DROVER_UNKNOWN, "%s gave no answer within %lld s", origin,
                        (long long)(r->timeout_ms + 999) / 1000);
-    return err_set(ret_error, DROVER_UNKNOWN, "the connection to %s broke before the answer: %s",
-                   origin, t->curl->curl_easy_strerror(code));
+    default:
+        return err_set(ret_error, DROVER_UNKNOWN,
+                       "the connection to %s broke before the answer: %s", origin, text);
+    }
 }
 
 /* One request to one server. */
@@ -305,7 +288,6 @@ static int call_one(struct transport *t, const char *origin, const struct transp
     long status = 0;
     CURLcode code;
     int err;
-
     buf_printf(&url, "%s%s", origin, r->path);
     set_request(t, r, buf_text(&url), headers);
     t->body = &answer->body;
@@ -325,7 +307,6 @@ static int call_one(struct transport *t, const char *origin, const struct transp
 static bool take_leader(struct transport *t)
 {
     char *origin = t->location ? origin_of(t->location) : NULL;
-
     if (!origin ||
         (!strncmp(t->servers[t->at], "https:", 6) && strncmp(origin, "https:", 6) != 0)) {
         free(origin);
@@ -336,38 +317,31 @@ static bool take_leader(struct transport *t)
     return true;
 }
 
-/* The progress of a call. */
-struct transport_call {
-    size_t tried; /* of the servers that were named */
-    char *dead;   /* a leader that could not be reached; NULL: none */
-    int redirects;
-};
-
 /* Moves on to the next server. False: all have been tried. */
-static bool turn(struct transport *t, struct transport_call *c)
+static bool turn(struct transport *t, struct transport_request *r)
 {
     if (t->leader) {
-        free(c->dead);
-        c->dead = t->leader;
+        free(r->dead);
+        r->dead = t->leader;
         t->leader = NULL;
         return true;
     }
     t->at = (t->at + 1) % t->server_count;
-    return ++c->tried < t->server_count;
+    return ++r->tried < t->server_count;
 }
 
 /*
  * Whether to follow a redirect. Not to a leader that could not be reached before in this call: the
  * other servers take a while to notice, and until then no server can answer.
  */
-static bool follow(struct transport *t, struct transport_call *c, int status, int *ret_err,
+static bool follow(struct transport *t, struct transport_request *r, int status, int *ret_err,
                    struct err_info *ret_error)
 {
-    if ((status != 307 && status != 308) || ++c->redirects > REDIRECTS_MAX || !take_leader(t))
+    if ((status != 307 && status != 308) || ++r->redirects > REDIRECTS_MAX || !take_leader(t))
         return false;
-    if (!c->dead || strcmp(t->leader, c->dead) != 0)
+    if (!r->dead || strcmp(t->leader, r->dead) != 0)
         return true;
-    *ret_err = say_unreachable(c->dead, "it leads, and does not answer", ret_error);
+    *ret_err = say_unreachable(r->dead, "it leads, and does not answer", ret_error);
     free(t->leader);
     t->leader = NULL;
     return false;
@@ -379,7 +353,6 @@ int transport_call(struct transport *t, const char *method, const char *path, st
 {
     struct transport_request r = {.method = method, .path = path, .body = body};
     struct transport_answer answer = {0};
-    struct transport_call course = {0};
     bool more = true;
     int err = 0;
 
@@ -390,11 +363,11 @@ int transport_call(struct transport *t, const char *method, const char *path, st
         t->location = NULL;
         err = call_one(t, t->leader ? t->leader : t->servers[t->at], &r, &answer, ret_error);
         if (err)
-            more = err == DROVER_UNREACHABLE && turn(t, &course);
+            more = err == DROVER_UNREACHABLE && turn(t, &r);
         else
-            more = follow(t, &course, answer.status, &err, ret_error);
+            more = follow(t, &r, answer.status, &err, ret_error);
     }
-    free(course.dead);
+    free(r.dead);
     if (err) {
         buf_release(&answer.body);
         return err;

@@ -45,7 +45,6 @@ static bool parse_network(struct str text, unsigned char *ret_bytes, unsigned *r
                           unsigned *ret_bits)
 {
     char copy[64], *end;
-
     if (text.len >= sizeof copy)
         return false;
     memcpy(copy, text.p, text.len);
@@ -170,7 +169,6 @@ int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list
 {
     struct reader r = {list.p, list.len, false};
     uint32_t count = 0;
-
     if (!acl_list_is_valid(list))
         return DROVER_BAD_ACL;
     ret_list->len = 0;
@@ -195,7 +193,6 @@ void acl_put_masked(struct buf *b, struct str list)
     struct reader r = {list.p, list.len, false};
     CLEANUP(buf_release) struct buf masked = {0};
     int32_t count = jute_i32(&r);
-
     jute_put_i32(b, count);
     for (int32_t i = 0; i < count && !r.bad; i++) {
         struct acl_item item = next_item(&r);

@@ -62,18 +62,13 @@ size_t keeper_request_size(const struct keeper_op *ops, size_t count)
     return size;
 }
 
-static int op_check(const struct keeper_op *op)
+static bool op_is_valid(const struct keeper_op *op)
 {
-    bool create = op->kind == KEEPER_CREATE;
-    if (create && (op->flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL | KEEPER_NO_STAT)))
-        return DROVER_BAD_ARGUMENT;
-    if (op->kind == KEEPER_SET_ACL || op->acl.len || op->refused)
-        return DROVER_BAD_ARGUMENT;
-    if (!path_is_valid(op->path, create && (op->flags & KEEPER_SEQUENTIAL)))
-        return DROVER_BAD_ARGUMENT;
-    if (op->kind == KEEPER_DELETE && path_is_special(op->path))
-        return DROVER_BAD_ARGUMENT;
-    return 0;
+    bool create = op->kind == KEEPER_CREATE, sequential = create && (op->flags & KEEPER_SEQUENTIAL);
+    int flags = KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL | KEEPER_NO_STAT;
+    return !(create && (op->flags & ~flags)) && op->kind != KEEPER_SET_ACL && !op->acl.len &&
+           !op->refused && path_is_valid(op->path, sequential) &&
+           !(op->kind == KEEPER_DELETE && path_is_special(op->path));
 }
 
 /*
@@ -83,10 +78,10 @@ static int op_check(const struct keeper_op *op)
 static int request_check(const struct keeper_op *ops, size_t count, struct keeper_result *results)
 {
     bool too_big = count > KEEPER_MULTI_MAX || keeper_request_size(ops, count) > KEEPER_REQUEST_MAX;
-    int err = too_big ? DROVER_TOO_BIG : 0;
     size_t bad = 0;
-    for (; bad < count && !err; bad += !err)
-        err = op_check(&ops[bad]);
+    while (!too_big && bad < count && op_is_valid(&ops[bad]))
+        bad++;
+    int err = too_big ? DROVER_TOO_BIG : bad < count ? DROVER_BAD_ARGUMENT : 0;
     for (size_t i = 0; err && results && i < count; i++)
         results[i].err = too_big || i == bad ? err : i < bad ? 0 : DROVER_NOT_TRIED;
     return err;
@@ -138,25 +133,26 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret_names,
-                    struct keeper_stat *ret_stat)
+void keeper_names_take(struct keeper_names *ret_names, struct buf *text, size_t count)
 {
-    struct buf text = {0};
-    struct keeper_stat stat;
-    size_t count = 0;
-
-    if (!path_is_valid(str_of(path), false))
-        return DROVER_BAD_ARGUMENT;
-    int err = k->ops->children(k, str_of(path), &text, &count, &stat);
-    if (err) {
-        buf_release(&text);
-        return err;
-    }
-    char **names = mem_zalloc((count + 1) * sizeof *names), *at = text.p;
+    char **names = mem_zalloc((count + 1) * sizeof *names), *at = text->p;
     for (size_t i = 0; i < count; i++, at += strlen(at) + 1)
         names[i] = at;
     qsort(names, count, sizeof *names, by_bytes);
-    *ret_names = (struct keeper_names){names, count, text.p};
+    *ret_names = (struct keeper_names){names, count, text->p};
+    *text = (struct buf){0};
+}
+
+int keeper_children(struct keeper *k, const char *path, struct keeper_names *ret_names,
+                    struct keeper_stat *ret_stat)
+{
+    CLEANUP(buf_release) struct buf text = {0};
+    struct keeper_stat stat;
+    size_t count = 0;
+    if (!path_is_valid(str_of(path), false))
+        return DROVER_BAD_ARGUMENT;
+    TRY(k->ops->children(k, str_of(path), &text, &count, &stat));
+    keeper_names_take(ret_names, &text, count);
     if (ret_stat)
         *ret_stat = stat;
     return 0;
@@ -226,37 +222,7 @@ void keeper_unwatch(struct keeper *k, struct keeper_watch *w)
 
 bool keeper_has_gate(const struct keeper *k)
 {
-    return k->ops->gate;
-}
-
-int keeper_apply(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
-{
-    return k->ops->gate->apply(k, ops, count, ret_zxid);
-}
-
-int keeper_peek(struct keeper *k, struct str path, struct buf *b)
-{
-    return k->ops->gate->peek(k, path, b);
-}
-
-int keeper_passed(struct keeper *k, int64_t zxid)
-{
-    return k->ops->gate->passed(k, zxid);
-}
-
-int keeper_wait(struct keeper *k, int64_t zxid)
-{
-    return k->ops->gate->wait(k, zxid);
-}
-
-int keeper_flush(struct keeper *k)
-{
-    return k->ops->gate->flush(k);
-}
-
-bool keeper_may_lose(struct keeper *k)
-{
-    return k->ops->gate->may_lose(k);
+    return k->ops->has_gate;
 }
 
 void keeper_session(struct keeper *k, struct keeper_session *ret_session)

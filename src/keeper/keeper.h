@@ -261,15 +261,6 @@ struct keeper_options {
  * For implementations. The functions above check their arguments and then call these: paths are
  * valid, requests not too big, results not NULL and zeroed.
  */
-struct keeper_gate_ops {
-    int (*apply)(struct keeper *k, const struct keeper_op *ops, size_t count, int64_t *ret_zxid);
-    int (*peek)(struct keeper *k, struct str path, struct buf *b);
-    int (*passed)(struct keeper *k, int64_t zxid);
-    int (*wait)(struct keeper *k, int64_t zxid);
-    int (*flush)(struct keeper *k);
-    bool (*may_lose)(struct keeper *k);
-};
-
 struct keeper_ops {
     int (*get)(struct keeper *k, struct str path, struct buf *ret_data_or_null,
                struct keeper_stat *ret_stat);
@@ -286,12 +277,15 @@ struct keeper_ops {
     void (*session)(struct keeper *k, struct keeper_session *ret_session);
     void (*dispatch)(struct keeper *k);
     void (*close)(struct keeper *k, bool end_session);
-    const struct keeper_gate_ops *gate; /* NULL: it has none */
+    bool has_gate; /* only the embedded keeper, which defines keeper_apply() to keeper_may_lose() */
 };
 
 struct keeper {
     const struct keeper_ops *ops;
 };
+
+/* Sorts the names of a `children`, and takes their text. */
+void keeper_names_take(struct keeper_names *ret_names, struct buf *text, size_t count);
 
 /* The size of a transaction in ZooKeeper's encoding. */
 size_t keeper_request_size(const struct keeper_op *ops, size_t count);

@@ -10,7 +10,6 @@
 static uint32_t find_group(const struct list_view *v, struct str name)
 {
     uint32_t hash = map_hash_str(name);
-
     for (uint32_t at, ref = map_first(&v->by_group, hash, &at); ref;
          ref = map_next(&v->by_group, hash, &at))
         if (str_eq(str_of(v->groups[ref - 1].name), name))
@@ -26,7 +25,6 @@ void list_entry_moved(void *arg, uint32_t ref, uint32_t at)
 static uint32_t find_or_add_group(struct list_view *v, struct str name)
 {
     uint32_t ref = find_group(v, name);
-
     if (ref)
         return ref;
     v->groups = mem_realloc(v->groups, (v->group_count + 1) * sizeof *v->groups);
@@ -42,12 +40,18 @@ static uint32_t find_or_add_group(struct list_view *v, struct str name)
 uint32_t list_entry_find(const struct list_view *v, struct str name)
 {
     uint32_t hash = map_hash_str(name);
-
     for (uint32_t at, ref = map_first(&v->by_name, hash, &at); ref;
          ref = map_next(&v->by_name, hash, &at))
         if (str_eq(str_of(v->entries[ref].name), name))
             return ref;
     return 0;
+}
+
+/* 0: there is none, or it is gone. */
+static uint32_t find_present(const struct list_view *v, struct str name)
+{
+    uint32_t ref = list_entry_find(v, name);
+    return ref && v->entries[ref].state != LIST_GONE ? ref : 0;
 }
 
 /*
@@ -68,28 +72,25 @@ static uint32_t reason_hash(int64_t reason)
 static void leave(struct list_view *v, uint32_t ref)
 {
     struct list_entry *e = &v->entries[ref];
-
     if (e->state == LIST_FREE)
         heap_remove(&v->groups[e->group - 1].free, e->heap_at);
     else if (e->state == LIST_PARKED)
         heap_remove(&v->parked, e->heap_at);
     else if (e->state == LIST_BLOCKED)
         map_remove(&v->by_reason, reason_hash(e->what), ref);
-    v->free -= e->state == LIST_FREE;
-    v->blocked -= e->state == LIST_BLOCKED;
-    v->locked -= e->state == LIST_LOCKED;
-    v->idle -= e->state == LIST_IDLE;
+    v->counts[e->state]--;
     e->state = LIST_UNUSED;
 }
 
-static void enter(struct list_view *v, uint32_t ref, enum list_state state, int64_t what)
+void list_entry_enter(struct list_view *v, uint32_t ref, enum list_state state, int64_t what)
 {
     struct list_entry *e = &v->entries[ref];
     struct list_group *g = e->group ? &v->groups[e->group - 1] : NULL;
 
     leave(v, ref);
-    e->state = (uint8_t)(state != LIST_IDLE && !g ? LIST_IDLE : state);
+    e->state = (uint8_t)(g || state == LIST_GONE ? state : LIST_IDLE);
     e->what = what;
+    v->counts[e->state]++;
     if (e->state == LIST_FREE) {
         heap_push(&g->free, e->order, ref);
         if (!g->became_free++)
@@ -106,16 +107,15 @@ static void enter(struct list_view *v, uint32_t ref, enum list_state state, int6
         }
         v->locks[v->locks_len++] = ref;
     }
-    v->free += e->state == LIST_FREE;
-    v->blocked += e->state == LIST_BLOCKED;
-    v->locked += e->state == LIST_LOCKED;
-    v->idle += e->state == LIST_IDLE;
 }
 
-static uint32_t add_entry(struct list_view *v, struct str name)
+/* Finds an entry, also one that is gone, or adds one. */
+static uint32_t find_or_add(struct list_view *v, struct str name)
 {
-    uint32_t ref = v->unused;
-
+    uint32_t ref = list_entry_find(v, name);
+    if (ref)
+        return ref;
+    ref = v->unused;
     if (ref) {
         v->unused = v->entries[ref].heap_at;
     } else {
@@ -133,10 +133,7 @@ static uint32_t add_entry(struct list_view *v, struct str name)
 void list_entry_put(struct list_view *v, struct str name, const struct list_class *c,
                     int32_t version)
 {
-    uint32_t ref = list_entry_find(v, name);
-
-    if (!ref)
-        ref = add_entry(v, name);
+    uint32_t ref = find_or_add(v, name);
     leave(v, ref);
     struct list_entry *e = &v->entries[ref];
     e->order = c->order;
@@ -145,16 +142,15 @@ void list_entry_put(struct list_view *v, struct str name, const struct list_clas
     e->seen = v->reading;
     e->tries = 0;
     e->group = c->idle ? 0 : find_or_add_group(v, c->group);
-    enter(v, ref, c->idle ? LIST_IDLE : LIST_FREE, 0);
+    list_entry_enter(v, ref, c->idle ? LIST_IDLE : LIST_FREE, 0);
 }
 
 static void unblock(struct list_view *v, int64_t reason)
 {
     uint32_t hash = reason_hash(reason), at, ref = map_first(&v->by_reason, hash, &at);
-
     while (ref) {
         if (v->entries[ref].what == reason) {
-            enter(v, ref, LIST_FREE, 0);
+            list_entry_enter(v, ref, LIST_FREE, 0);
             ref = map_first(&v->by_reason, hash, &at); /* removal moves the others */
         } else {
             ref = map_next(&v->by_reason, hash, &at);
@@ -166,14 +162,28 @@ void list_entry_remove(struct list_view *v, uint32_t ref)
 {
     struct list_entry *e = &v->entries[ref];
     struct str name = str_of(e->name);
-
+    v->removed += e->state != LIST_GONE;
     leave(v, ref);
     map_remove(&v->by_name, map_hash_str(name), ref);
     unblock(v, name_reason(name));
     free(e->name);
     *e = (struct list_entry){.heap_at = v->unused};
     v->unused = ref;
-    v->removed++;
+}
+
+/* While the list is read, the reading may have seen the entry: then it stays, and is gone. */
+void list_view_remove(struct list_view *v, struct str name)
+{
+    pthread_mutex_lock(&v->lock);
+    uint32_t ref = v->loading ? find_or_add(v, name) : list_entry_find(v, name);
+    if (ref && v->loading) {
+        v->removed += v->entries[ref].state != LIST_GONE && v->entries[ref].state != LIST_UNUSED;
+        list_entry_enter(v, ref, LIST_GONE, 0);
+        unblock(v, name_reason(name));
+    } else if (ref) {
+        list_entry_remove(v, ref);
+    }
+    list_view_unlock(v);
 }
 
 static int compare_name(const void *key, const void *name)
@@ -195,7 +205,7 @@ void list_entries_unlock(struct list_view *v, const struct keeper_names *locks, 
                                                              sizeof *locks->names, compare_name)))
             v->locks[kept++] = ref;
         else
-            enter(v, ref, LIST_FREE, 0);
+            list_entry_enter(v, ref, LIST_FREE, 0);
     }
     v->locks_len = kept;
 }
@@ -216,7 +226,6 @@ void list_entries_release(struct list_view *v)
     free(v->groups);
     free(v->ready);
     free(v->locks);
-    free(v->late);
 }
 
 /* Taking. */
@@ -225,10 +234,10 @@ static void item_of(const struct list_view *v, struct arena *a, uint32_t ref,
                     struct list_item *ret_item)
 {
     const struct list_entry *e = &v->entries[ref];
-
-    *ret_item = (struct list_item){.order = e->order, .version = e->version, .flags = e->flags};
-    if (e->state == LIST_LOCKED)
-        ret_item->session = e->what;
+    *ret_item = (struct list_item){.order = e->order,
+                                   .version = e->version,
+                                   .flags = e->flags,
+                                   .session = e->state == LIST_LOCKED ? e->what : 0};
     if (a)
         ret_item->name = str_of(arena_text(a, str_of(e->name)));
     if (a && e->group)
@@ -251,11 +260,10 @@ static uint32_t first_free(const struct list_view *v, const struct str *groups, 
 
 static void wake_due(struct list_view *v, int64_t now_ms, struct list_walk *walk)
 {
-    uint32_t most = v->free ? LIST_DUE_MAX : LIST_DUE_IDLE_MAX;
-
+    uint32_t most = v->counts[LIST_FREE] ? LIST_DUE_MAX : LIST_DUE_IDLE_MAX;
     for (; walk->woken < most && v->parked.count && v->parked.entries[0].key <= now_ms;
          walk->woken++)
-        enter(v, v->parked.entries[0].ref, LIST_FREE, 0);
+        list_entry_enter(v, v->parked.entries[0].ref, LIST_FREE, 0);
 }
 
 bool list_view_take(struct list_view *v, struct arena *a, const struct str *groups,
@@ -266,7 +274,7 @@ bool list_view_take(struct list_view *v, struct arena *a, const struct str *grou
     wake_due(v, now_ms, walk);
     uint32_t ref = first_free(v, groups, group_count);
     if (ref) {
-        enter(v, ref, LIST_TAKEN, 0);
+        list_entry_enter(v, ref, LIST_TAKEN, 0);
         item_of(v, a, ref, ret_item);
     }
     list_view_unlock(v);
@@ -275,94 +283,67 @@ bool list_view_take(struct list_view *v, struct arena *a, const struct str *grou
 
 /* What became of an entry. */
 
-/* Takes the lock; 0: there is no such entry. */
-static uint32_t lock_entry(struct list_view *v, struct str name)
-{
-    pthread_mutex_lock(&v->lock);
-    return list_entry_find(v, name);
-}
-
 void list_view_lock(struct list_view *v, struct str name, int64_t session, int32_t version)
 {
-    uint32_t ref = lock_entry(v, name);
-
+    LOCKED(&v->lock);
+    uint32_t ref = find_present(v, name);
     if (ref) {
-        enter(v, ref, LIST_LOCKED, session);
+        list_entry_enter(v, ref, LIST_LOCKED, session);
         v->entries[ref].version = version;
     }
-    pthread_mutex_unlock(&v->lock);
 }
 
 void list_view_park(struct list_view *v, struct str name, int64_t now_ms)
 {
-    uint32_t ref = lock_entry(v, name);
-
+    LOCKED(&v->lock);
+    uint32_t ref = find_present(v, name);
     if (ref) {
         struct list_entry *e = &v->entries[ref];
         int64_t ms = (int64_t)LIST_PARK_MS << (e->tries < 5 ? e->tries++ : 5);
 
-        enter(v, ref, LIST_PARKED, now_ms + (ms < LIST_PARK_MAX_MS ? ms : LIST_PARK_MAX_MS));
+        list_entry_enter(v, ref, LIST_PARKED,
+                         now_ms + (ms < LIST_PARK_MAX_MS ? ms : LIST_PARK_MAX_MS));
     }
-    pthread_mutex_unlock(&v->lock);
 }
 
 void list_view_block(struct list_view *v, struct str name, int64_t reason)
 {
-    uint32_t ref = lock_entry(v, name);
-
+    LOCKED(&v->lock);
+    uint32_t ref = find_present(v, name);
     if (ref)
-        enter(v, ref, LIST_BLOCKED, reason);
-    pthread_mutex_unlock(&v->lock);
+        list_entry_enter(v, ref, LIST_BLOCKED, reason);
 }
 
 bool list_view_block_on(struct list_view *v, struct str name, struct str by)
 {
-    uint32_t ref = lock_entry(v, name);
-    bool blocked = list_entry_find(v, by) != 0;
+    LOCKED(&v->lock);
+    uint32_t ref = find_present(v, name);
+    bool blocked = find_present(v, by) != 0;
     if (ref && blocked)
-        enter(v, ref, LIST_BLOCKED, name_reason(by));
-    pthread_mutex_unlock(&v->lock);
+        list_entry_enter(v, ref, LIST_BLOCKED, name_reason(by));
     return blocked;
 }
 
 void list_view_idle(struct list_view *v, struct str name, uint8_t flags)
 {
-    uint32_t ref = lock_entry(v, name);
-
+    LOCKED(&v->lock);
+    uint32_t ref = find_present(v, name);
     if (ref) {
         v->entries[ref].flags = flags;
-        enter(v, ref, LIST_IDLE, 0);
+        list_entry_enter(v, ref, LIST_IDLE, 0);
     }
-    pthread_mutex_unlock(&v->lock);
 }
 
 void list_view_release(struct list_view *v, struct str name, const struct list_class *c)
 {
-    uint32_t ref = lock_entry(v, name);
-
+    pthread_mutex_lock(&v->lock);
+    uint32_t ref = find_present(v, name);
     if (c) {
         list_entry_put(v, name, c, ref ? v->entries[ref].version : 0);
     } else if (ref) {
         v->entries[ref].tries = 0;
-        enter(v, ref, LIST_FREE, 0);
+        list_entry_enter(v, ref, LIST_FREE, 0);
     }
-    list_view_unlock(v);
-}
-
-void list_view_release_parked(struct list_view *v)
-{
-    pthread_mutex_lock(&v->lock);
-    while (v->parked.count) {
-        v->entries[v->parked.entries[0].ref].tries = 0;
-        enter(v, v->parked.entries[0].ref, LIST_FREE, 0);
-    }
-    list_view_unlock(v);
-}
-
-void list_view_unblock(struct list_view *v, int64_t reason)
-{
-    pthread_mutex_lock(&v->lock);
-    unblock(v, reason);
     list_view_unlock(v);
 }
 
@@ -370,25 +351,25 @@ void list_view_unblock_if(struct list_view *v, bool (*is_lifted)(void *arg, int6
                           void *arg)
 {
     pthread_mutex_lock(&v->lock);
-    for (uint32_t ref = 1; ref <= v->len && v->blocked; ref++)
+    for (uint32_t ref = 1; ref <= v->len && v->counts[LIST_BLOCKED]; ref++)
         if (v->entries[ref].state == LIST_BLOCKED && is_lifted(arg, v->entries[ref].what))
-            enter(v, ref, LIST_FREE, 0);
+            list_entry_enter(v, ref, LIST_FREE, 0);
     list_view_unlock(v);
 }
 
 bool list_view_find(struct list_view *v, struct arena *a, struct str name,
                     struct list_item *ret_item)
 {
-    uint32_t ref = lock_entry(v, name);
-
+    LOCKED(&v->lock);
+    uint32_t ref = find_present(v, name);
     if (ref)
         item_of(v, a, ref, ret_item);
-    pthread_mutex_unlock(&v->lock);
     return ref != 0;
 }
 
 struct list_view_counts list_view_counts(struct list_view *v)
 {
     LOCKED(&v->lock);
-    return (struct list_view_counts){v->by_name.count, v->free, v->blocked, v->removed};
+    return (struct list_view_counts){v->by_name.count, v->counts[LIST_FREE],
+                                     v->counts[LIST_BLOCKED], v->removed};
 }

@@ -17,24 +17,24 @@
 struct list_view *list_view_new(const struct list_view_options *o)
 {
     struct list_view *v = mem_zalloc(sizeof *v);
-
     v->o = *o;
     v->o.dir = mem_dup(o->dir, strlen(o->dir));
-    v->stale[0] = v->stale[1] = true;
+    list_watch_init(&v->watches[0], v->o.dir, KEEPER_WATCH_CHILDREN, o->changed, o->arg);
+    list_watch_init(&v->watches[1], o->locks, KEEPER_WATCH_CHILDREN, o->changed, o->arg);
     v->parked = (struct heap){.moved = list_entry_moved, .arg = v};
     pthread_mutex_init(&v->lock, NULL);
     cond_init(&v->loaded_one);
-    cond_init(&v->told);
     return v;
 }
 
 void list_view_free(struct list_view *v)
 {
     list_view_unwatch(v);
+    list_watch_release(&v->watches[0]);
+    list_watch_release(&v->watches[1]);
     list_entries_release(v);
     free((char *)v->o.dir);
     pthread_cond_destroy(&v->loaded_one);
-    pthread_cond_destroy(&v->told);
     pthread_mutex_destroy(&v->lock);
     free(v);
 }
@@ -79,25 +79,7 @@ void list_view_add(struct list_view *v, struct str name, const struct list_class
                    int32_t version)
 {
     pthread_mutex_lock(&v->lock);
-    for (size_t i = 0; i < v->late_count; i++)
-        if (v->late[i] && str_eq(str_of(v->late[i]), name)) {
-            free(v->late[i]);
-            v->late[i] = NULL;
-        }
     list_entry_put(v, name, c, version);
-    list_view_unlock(v);
-}
-
-void list_view_remove(struct list_view *v, struct str name)
-{
-    pthread_mutex_lock(&v->lock);
-    uint32_t ref = list_entry_find(v, name);
-    if (ref)
-        list_entry_remove(v, ref);
-    if (v->loading) { /* the reading may have seen it */
-        v->late = mem_realloc(v->late, (v->late_count + 1) * sizeof *v->late);
-        v->late[v->late_count++] = mem_dup(name.p, name.len);
-    }
     list_view_unlock(v);
 }
 
@@ -114,7 +96,6 @@ static void read_node(void *arg, size_t i)
 {
     struct list_reader *r = arg;
     CLEANUP(buf_release) struct buf path = {0};
-
     buf_printf(&path, "%s/%s", r->dir, r->names[i]);
     r->nodes->errs[i] = keeper_get(r->k, buf_text(&path), &r->nodes->data[i], &r->nodes->stats[i]);
 }
@@ -123,7 +104,6 @@ int list_nodes_read(struct list_nodes *n, struct keeper *k, const char *dir, cha
                     size_t count)
 {
     struct list_reader r = {k, dir, names, n};
-
     *n = (struct list_nodes){
         .count = count,
         .data = mem_zalloc((count + 1) * sizeof *n->data),
@@ -154,10 +134,8 @@ static size_t choose(struct list_view *v, const struct keeper_names *names, bool
                      char **chosen)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < names->count; i++) {
         uint32_t ref = list_entry_find(v, str_of(names->names[i]));
-
         if (ref)
             v->entries[ref].seen = v->reading;
         if (!ref || (again && v->entries[ref].state == LIST_IDLE))
@@ -171,7 +149,6 @@ static void classify(struct list_view *v, struct str name, struct str data,
 {
     uint32_t ref = list_entry_find(v, name);
     struct list_class c = {0};
-
     if (ref && v->entries[ref].state != LIST_IDLE)
         return; /* this process has added it meanwhile */
     v->o.classify(v->o.arg, name, data, stat, &c);
@@ -181,7 +158,6 @@ static void classify(struct list_view *v, struct str name, struct str data,
 static int read_entries(struct list_view *v, struct keeper *k, char **names, size_t count)
 {
     struct list_nodes n = {0};
-
     if (!v->o.data) {
         for (size_t i = 0; i < count; i++)
             classify(v, str_of(names[i]), STR(""), NULL);
@@ -198,36 +174,25 @@ static int read_entries(struct list_view *v, struct keeper *k, char **names, siz
     return err;
 }
 
-/* Removes what is not in the list. Entries that are being tried are left to their callers. */
-static void sweep(struct list_view *v)
+/*
+ * Removes what is gone and, if the list was read, what is not in it. Entries that are being tried
+ * are left to their callers.
+ */
+static void sweep(struct list_view *v, bool was_read)
 {
     for (uint32_t ref = 1; ref <= v->len; ref++) {
         const struct list_entry *e = &v->entries[ref];
 
-        if (e->state != LIST_UNUSED && e->state != LIST_TAKEN && e->seen != v->reading)
+        if (e->state == LIST_GONE || (was_read && e->state != LIST_UNUSED &&
+                                      e->state != LIST_TAKEN && e->seen != v->reading))
             list_entry_remove(v, ref);
     }
-    for (size_t i = 0; i < v->late_count; i++) {
-        uint32_t ref = v->late[i] ? list_entry_find(v, str_of(v->late[i])) : 0;
-
-        if (ref)
-            list_entry_remove(v, ref);
-    }
-}
-
-static void end_loading(struct list_view *v)
-{
-    for (size_t i = 0; i < v->late_count; i++)
-        free(v->late[i]);
-    v->late_count = 0;
-    v->loading = false;
-    pthread_cond_broadcast(&v->loaded_one);
 }
 
 static int load(struct list_view *v, struct keeper *k)
 {
     int64_t began_ms = clock_boot_ms();
-    bool again = v->idle && began_ms >= v->reread_ms;
+    bool again = v->counts[LIST_IDLE] && began_ms >= v->reread_ms;
     struct keeper_names names = {0};
     struct keeper_stat stat;
     char **chosen;
@@ -244,8 +209,8 @@ static int load(struct list_view *v, struct keeper *k)
         free(chosen);
         keeper_names_release(&names);
     }
+    sweep(v, !err);
     if (!err) {
-        sweep(v);
         v->cversion = stat.cversion;
         v->slack = v->late_changes + v->expected;
         v->loaded = true;
@@ -254,7 +219,8 @@ static int load(struct list_view *v, struct keeper *k)
     }
     if (!err && again)
         v->reread_ms = v->checked_ms + LIST_REREAD_MS + 2 * LIST_REST * (v->checked_ms - began_ms);
-    end_loading(v);
+    v->loading = false;
+    pthread_cond_broadcast(&v->loaded_one);
     return err;
 }
 
@@ -290,8 +256,7 @@ static int check_locks(struct list_view *v, struct keeper *k, bool must)
     int64_t began_ms = clock_boot_ms();
     struct keeper_names names = {0};
     struct keeper_stat stat;
-
-    if (!v->o.locks || !v->locked || (!must && began_ms < v->locks_rest_until_ms))
+    if (!v->o.locks || !v->counts[LIST_LOCKED] || (!must && began_ms < v->locks_rest_until_ms))
         return 0;
     uint32_t reading = ++v->locks_reading;
     pthread_mutex_unlock(&v->lock);
@@ -309,14 +274,14 @@ static int check_locks(struct list_view *v, struct keeper *k, bool must)
 static int refresh(struct list_view *v, struct keeper *k)
 {
     int64_t now_ms = clock_boot_ms();
-
     if (v->loading)
         return 0;
-    if (v->loaded && now_ms - v->checked_ms < LIST_FRESH_MS && v->free)
+    if (v->loaded && now_ms - v->checked_ms < LIST_FRESH_MS && v->counts[LIST_FREE])
         return 0;
     v->checked_ms = now_ms;
     int changed = v->loaded ? check(v, k, false) : 1;
-    if (changed > 0 && !v->loading && (!v->loaded || !v->free || now_ms >= v->rest_until_ms))
+    if (changed > 0 && !v->loading &&
+        (!v->loaded || !v->counts[LIST_FREE] || now_ms >= v->rest_until_ms))
         changed = load(v, k);
     return changed < 0 ? changed : check_locks(v, k, false);
 }
@@ -329,7 +294,9 @@ static int refresh_exactly(struct list_view *v, struct keeper *k)
     while (v->loading)
         pthread_cond_wait(&v->loaded_one, &v->lock);
     if (!err)
-        err = !v->loaded || (v->idle && clock_boot_ms() >= v->reread_ms) ? 1 : check(v, k, true);
+        err = !v->loaded || (v->counts[LIST_IDLE] && clock_boot_ms() >= v->reread_ms)
+                  ? 1
+                  : check(v, k, true);
     while (v->loading)
         pthread_cond_wait(&v->loaded_one, &v->lock);
     if (err > 0)
@@ -343,79 +310,4 @@ int list_view_refresh(struct list_view *v, struct keeper *k, bool must)
     int err = must ? refresh_exactly(v, k) : refresh(v, k);
     list_view_unlock(v);
     return err;
-}
-
-/* Watches. */
-
-static void on_event(void *arg, enum keeper_event event, const char *path)
-{
-    struct list_view *v = arg;
-    int which = v->o.locks && !strcmp(path, v->o.locks);
-
-    pthread_mutex_lock(&v->lock);
-    v->telling++;
-    struct keeper_watch *w = v->watches[which];
-    v->watches[which] = NULL;
-    v->stale[which] = true;
-    v->loaded = v->loaded && event != KEEPER_EVENT_RECONNECTED;
-    pthread_mutex_unlock(&v->lock);
-    if (w)
-        keeper_unwatch(v->watched, w);
-    if (v->o.changed)
-        v->o.changed(v->o.arg);
-    LOCKED(&v->lock);
-    v->telling--;
-    pthread_cond_broadcast(&v->told);
-}
-
-int list_view_watch(struct list_view *v, struct keeper *k)
-{
-    const char *const lists[] = {v->o.dir, v->o.locks};
-    int err = 0;
-
-    pthread_mutex_lock(&v->lock);
-    v->watched = k;
-    for (int i = 0; i < 2 && !err; i++) {
-        struct keeper_watch *w = v->watches[i];
-
-        if (w || !lists[i])
-            continue;
-        pthread_mutex_unlock(&v->lock);
-        err = keeper_watch(k, lists[i], KEEPER_WATCH_CHILDREN, on_event, v, &w);
-        pthread_mutex_lock(&v->lock);
-        if (!err && v->watches[i]) { /* another thread was faster */
-            pthread_mutex_unlock(&v->lock);
-            keeper_unwatch(k, w);
-            pthread_mutex_lock(&v->lock);
-        } else if (!err) {
-            v->watches[i] = w;
-            v->stale[i] = false;
-        }
-    }
-    pthread_mutex_unlock(&v->lock);
-    return err;
-}
-
-/* Waits for events that have already taken their watch; keeper_unwatch() waits for the others. */
-void list_view_unwatch(struct list_view *v)
-{
-    pthread_mutex_lock(&v->lock);
-    for (int i = 0; i < 2; i++) {
-        struct keeper_watch *w = v->watches[i];
-        v->watches[i] = NULL;
-        v->stale[i] = true;
-        pthread_mutex_unlock(&v->lock);
-        if (w)
-            keeper_unwatch(v->watched, w);
-        pthread_mutex_lock(&v->lock);
-    }
-    while (v->telling)
-        pthread_cond_wait(&v->told, &v->lock);
-    pthread_mutex_unlock(&v->lock);
-}
-
-bool list_view_is_stale(struct list_view *v)
-{
-    LOCKED(&v->lock);
-    return v->stale[0] || (v->o.locks && v->stale[1]);
 }

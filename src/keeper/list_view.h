@@ -16,13 +16,13 @@
  *    data).
  *  - list_view_refresh() with `must` is exact: it syncs and reads again unless nothing has changed.
  *  - When nothing is left to take, list_view_watch() sets watches, and `changed` tells of changes.
- *    They
- *    fire once: on an ensemble, arming a watch on a list reads the whole list.
+ *    They fire once: on an ensemble, arming a watch on a list reads the whole list.
+ *    list_view_attend() does all that those who wait need, once and after each change.
  *
  * An entry is free; or taken by a caller who tries it; or locked, until it disappears from `locks`;
  * or parked, until a time that grows with each try; or blocked, for a reason until
- * list_view_unblock(), or on another entry until that leaves. Idle entries are never offered, and
- * read again now and then: the same name can get other data.
+ * list_view_unblock_if() lifts it, or on another entry until that leaves. Idle entries are never
+ * offered, and read again now and then: the same name can get other data.
  *
  *     while (list_view_take(v, &arena, groups, count, now_ms, &walk, &item))
  *         try it, then list_view_lock(), _park(), _block(), _idle(), _remove() or _release()
@@ -31,6 +31,8 @@
  */
 #ifndef KEEPER_LIST_VIEW_H
 #define KEEPER_LIST_VIEW_H
+
+#include <pthread.h>
 
 #include "base/arena.h"
 #include "keeper/keeper.h"
@@ -41,6 +43,8 @@ enum {
     LIST_REREAD_MS = 5000,
     LIST_PARK_MS = 100, /* the first time, then twice as long each time */
     LIST_PARK_MAX_MS = 3200,
+    LIST_TRIES_MAX = 5,     /* retries of a parked entry that has no lock, see list_view_attend() */
+    LIST_LOCKS_MAX = 1000,  /* locks of parked entries that are watched */
     LIST_DUE_MAX = 2,       /* parked entries that one walk retries while others are free */
     LIST_DUE_IDLE_MAX = 64, /* and if there are none */
 };
@@ -55,10 +59,35 @@ struct list_class {
     struct str group;
 };
 
+/*
+ * A watch that fires once and is then set again. `changed` may be NULL. When
+ * list_watch_clear() returns, `changed` is not running.
+ */
+struct list_watch {
+    const char *path;
+    enum keeper_watch_kind kind;
+    void (*changed)(void *arg);
+    void *arg;
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t told;
+    struct keeper *k;
+    struct keeper_watch *watch; /* NULL: not set, or it has fired */
+    int telling;                /* events in progress */
+};
+
+void list_watch_init(struct list_watch *w, const char *path, enum keeper_watch_kind kind,
+                     void (*changed)(void *arg), void *arg);
+int list_watch_set(struct list_watch *w, struct keeper *k); /* does nothing if it is set */
+bool list_watch_is_set(struct list_watch *w);
+void list_watch_clear(struct list_watch *w);
+void list_watch_release(struct list_watch *w);
+
 struct list_view_options {
     const char *dir;
     const char *locks; /* the list whose nodes lock the entries of the same name; NULL: none */
-    bool data;         /* classify gets data and stat; otherwise NULL */
+    /* The node that locks an entry; NULL: entries are not parked because of locks. */
+    void (*lock_path)(void *arg, struct str name, struct buf *ret_path);
+    bool data; /* classify gets data and stat; otherwise NULL */
     void (*classify)(void *arg, struct str name, struct str data, const struct keeper_stat *stat,
                      struct list_class *ret_class);
     void (*ready)(void *arg, struct str group, uint32_t count); /* became free; may be NULL */
@@ -86,6 +115,15 @@ int list_view_refresh(struct list_view *v, struct keeper *k, bool must);
  */
 int list_view_watch(struct list_view *v, struct keeper *k);
 void list_view_unwatch(struct list_view *v);
+
+/*
+ * For those who wait until an entry is free: sets the watches on the list and on the locks of
+ * parked entries, refreshes, and frees parked entries whose lock has ended. Call it again after
+ * `changed`, after entries were parked, and at *ret_next_ms (INT64_MAX: never). `all`: now and
+ * then, also retries entries that are unusable for reasons that no watch tells. From one thread at
+ * a time; k as for list_view_watch().
+ */
+int list_view_attend(struct list_view *v, struct keeper *k, bool all, int64_t *ret_next_ms);
 
 /* Whether the list may have changed since the last exact refresh: no watch is set, or it fired. */
 bool list_view_is_stale(struct list_view *v);
@@ -119,10 +157,8 @@ void list_view_idle(struct list_view *v, struct str name, uint8_t flags);
 
 /* It is free again; with a new class (NULL: as before). Unknown entries are added with a class. */
 void list_view_release(struct list_view *v, struct str name, const struct list_class *c);
-void list_view_release_parked(struct list_view *v);
 
-/* Frees the entries blocked for a reason; or for those that `is_lifted` accepts. */
-void list_view_unblock(struct list_view *v, int64_t reason);
+/* Frees the entries that are blocked for reasons that `is_lifted` accepts. */
 void list_view_unblock_if(struct list_view *v, bool (*is_lifted)(void *arg, int64_t reason),
                           void *arg);
 

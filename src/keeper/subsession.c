@@ -7,7 +7,6 @@
  */
 #include "keeper/subsession.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 
@@ -95,22 +94,10 @@ static void node_put(struct subsession *l, struct str path, int64_t czxid, struc
     map_add(&l->by_path, map_hash_str(path), l->node_len);
 }
 
-/* What an operation did. With KEEPER_NO_STAT, the czxid may be 0. */
-static void note_done(struct subsession *l, const struct keeper_op *op,
-                      const struct keeper_result *r)
-{
-    if (op->kind == KEEPER_CREATE && (op->flags & KEEPER_EPHEMERAL))
-        node_put(l, str_of(r->path), r->stat.czxid, op->data);
-    else if (op->kind == KEEPER_DELETE)
-        node_forget(l, op->path);
-}
-
-static void note_unknown(struct subsession *l, const struct keeper_op *op)
-{
-    if (op->kind == KEEPER_CREATE && (op->flags & ~KEEPER_NO_STAT) == KEEPER_EPHEMERAL)
-        node_put(l, op->path, 0, op->data);
-}
-
+/*
+ * What the operations did, or may have done. With KEEPER_NO_STAT, the czxid may be 0. A sequential
+ * node whose path is unknown cannot be listed.
+ */
 static void note(struct subsession *l, const struct keeper_op *ops, size_t count, int err,
                  const struct keeper_result *results)
 {
@@ -118,10 +105,14 @@ static void note(struct subsession *l, const struct keeper_op *ops, size_t count
         return;
     LOCKED(&l->lock);
     for (size_t i = 0; i < count; i++) {
-        if (err)
-            note_unknown(l, &ops[i]);
-        else
-            note_done(l, &ops[i], &results[i]);
+        const struct keeper_op *op = &ops[i];
+        bool creates = op->kind == KEEPER_CREATE && (op->flags & KEEPER_EPHEMERAL);
+        if (creates && !err)
+            node_put(l, str_of(results[i].path), results[i].stat.czxid, op->data);
+        else if (creates && !(op->flags & KEEPER_SEQUENTIAL))
+            node_put(l, op->path, 0, op->data);
+        else if (op->kind == KEEPER_DELETE && !err)
+            node_forget(l, op->path);
     }
 }
 
@@ -188,7 +179,6 @@ static int commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
 {
     struct subsession *l = subsession_of(k);
     struct subsession_commit *p = mem_alloc(sizeof *p + count * sizeof *ops);
-
     *p = (struct subsession_commit){.l = l, .done = done, .arg = arg};
     for (size_t i = 0; i < count; i++) {
         p->ops[i] = ops[i];
@@ -220,7 +210,6 @@ static int watch(struct keeper *k, struct str path, enum keeper_watch_kind kind,
     struct subsession *l = subsession_of(k);
     struct subsession_watch *w = mem_zalloc(sizeof *w);
     struct keeper_watch *before = *ret_watch;
-
     pthread_mutex_lock(&l->lock);
     LIST_INSERT_HEAD(&l->watches, w, link);
     pthread_mutex_unlock(&l->lock);
@@ -262,7 +251,6 @@ static int node_is_ours(struct subsession *l, const struct subsession_node *n, b
     struct keeper_stat stat;
     CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_get(l->host, n->path, n->czxid ? NULL : &data, &stat);
-
     keeper_session(l->host, &host);
     if (err && err != DROVER_NO_NODE)
         return err;
@@ -285,7 +273,6 @@ static int leave_some(struct subsession *l)
 {
     struct keeper_op ops[LEAVE_MAX];
     size_t n = 0;
-
     for (uint32_t ref = l->node_len; ref && n < LEAVE_MAX; ref--) {
         bool ours = false;
         TRY(node_is_ours(l, &l->nodes[ref - 1], &ours));
@@ -322,7 +309,6 @@ int subsession_leave(struct keeper *k)
 static void close_subsession(struct keeper *k, bool end_session)
 {
     struct subsession *l = subsession_of(k);
-
     while (!LIST_EMPTY(&l->watches))
         unwatch(k, (struct keeper_watch *)LIST_FIRST(&l->watches));
     if (end_session)
@@ -345,12 +331,10 @@ static const struct keeper_ops SUBSESSION_OPS = {
 
 int subsession_open(struct keeper *host, int32_t timeout_ms, struct keeper **ret_keeper)
 {
-    struct subsession *l = mem_zalloc(sizeof *l);
-    l->base.ops = &SUBSESSION_OPS;
-    l->host = host;
+    struct subsession *l = mem_alloc(sizeof *l);
+    *l = (struct subsession){{&SUBSESSION_OPS}, .host = host, .session.timeout_ms = timeout_ms};
     random_fill(&l->session.id, sizeof l->session.id);
     random_fill(l->session.password, sizeof l->session.password);
-    l->session.timeout_ms = timeout_ms;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->quiet, NULL);
     *ret_keeper = &l->base;

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 /* The path, printed into the arena. */
 #define PRINTED(t, fmt)                                                                            \
@@ -87,7 +86,6 @@ int txn_commit(struct txn *t, struct keeper *k, int witness)
 {
     size_t count = (size_t)t->count;
     int at = 0;
-
     t->failed = 0;
     if (!count)
         return 0;

@@ -10,7 +10,6 @@
 
 #include "base/mem.h"
 #include "http/metrics.h"
-#include "queue/assign.h"
 #include "queue/membership.h"
 #include "queue/message.h"
 #include "server/leader.h"
@@ -33,7 +32,6 @@ void queue_refuse(struct http_request *r, int err)
                           : err == DROVER_DAMAGED      ? "the queue's node holds invalid data"
                           : err == DROVER_CLOSED       ? "the keeper is unreachable: try again"
                                                        : NULL;
-
     http_reply_err(r, err, message);
 }
 
@@ -41,7 +39,6 @@ void queue_refuse_task(struct http_request *r, int err)
 {
     struct queue_module *module = r->arg;
     char url[LEADER_URL_SIZE];
-
     if (err != DROVER_NOT_LEADER) {
         http_reply_err(r, err, NULL);
         return;
@@ -53,24 +50,21 @@ void queue_refuse_task(struct http_request *r, int err)
 bool queue_enter(struct http_request *r, struct queues *qs)
 {
     struct queue_module *module = r->arg;
-
     *qs = (struct queues){context_keeper(module->context), module->ns};
     if (!qs->keeper)
         queue_refuse(r, DROVER_CLOSED);
     return qs->keeper;
 }
 
-void queue_leave(struct http_request *r, struct queues *qs)
+bool queue_leave(struct http_request *r, struct queues *qs, int err)
 {
     struct queue_module *module = r->arg;
-
     context_return(module->context, qs->keeper);
-}
-
-void queue_answer(struct http_request *r, struct buf *b)
-{
-    http_reply(r, 200, buf_str(b));
-    buf_release(b);
+    if (err == DROVER_NOT_LEADER)
+        queue_refuse_task(r, err);
+    else if (err)
+        queue_refuse(r, err);
+    return !err;
 }
 
 const char *queue_named(struct http_request *r, struct str name, bool or_error_queue)
@@ -88,51 +82,54 @@ struct queue_in {
 
 /* Queues. */
 
+/* Both open an object, which the caller closes. */
+
+static void put_name(struct buf *b, const char *name)
+{
+    json_open(b, '{');
+    json_member_text(b, "queue", str_of(name));
+}
+
 static void put_info(struct buf *b, const char *name, const struct queue_info *info)
 {
     char last[32] = "";
-
     if (info->last)
         snprintf(last, sizeof last, "%" PRId64, info->last);
-    json_member_text(b, "queue", str_of(name));
+    put_name(b, name);
     json_member_text(b, "last", str_of(last));
     json_member_text(b, "worker", info->worker[0] ? str_of(info->worker) : (struct str){0});
 }
 
+void queue_publish(struct queue_module *m, const char *kind, const char *name, const char *state,
+                   struct buf *b)
+{
+    json_member_text(b, "state", str_of(state));
+    json_close(b, '}');
+    events_publish(m->context->events, &(struct event){.kind = kind,
+                                                       .id = str_of(name),
+                                                       .state = str_of(state),
+                                                       .json = buf_str(b)});
+    buf_release(b);
+}
+
 static void tell(struct http_request *r, const char *name, const char *state)
 {
-    struct queue_module *module = r->arg;
-    CLEANUP(buf_release) struct buf b = {0};
-
-    json_open(&b, '{');
-    json_member_text(&b, "queue", str_of(name));
-    json_member_text(&b, "state", str_of(state));
-    json_close(&b, '}');
-    events_publish(module->context->events, &(struct event){.kind = "queue",
-                                                            .id = str_of(name),
-                                                            .state = str_of(state),
-                                                            .json = {b.p, b.len}});
+    struct buf b = {0};
+    put_name(&b, name);
+    queue_publish(r->arg, "queue", name, state, &b);
 }
 
 static void post_queue(struct http_request *r)
 {
     char name[QUEUE_NAME_LEN + 1];
     struct queues qs;
-    struct buf b = {0};
-
-    if (!queue_enter(r, &qs))
+    CLEANUP(buf_release) struct buf b = {0};
+    if (!queue_enter(r, &qs) || !queue_leave(r, &qs, queue_create(&qs, name)))
         return;
-    int err = queue_create(&qs, name);
-    queue_leave(r, &qs);
-    if (err) {
-        queue_refuse(r, err);
-        return;
-    }
     tell(r, name, "created");
-    json_open(&b, '{');
-    json_member_text(&b, "queue", str_of(name));
+    put_name(&b, name);
     json_close(&b, '}');
-    queue_answer(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 /* Skips a queue that has gone meanwhile, or holds invalid data. */
@@ -140,10 +137,8 @@ static int put_queue(struct buf *b, const struct queues *qs, const char *name)
 {
     struct queue_info info;
     int err = queue_get(qs, name, &info);
-
     if (err)
         return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
-    json_open(b, '{');
     put_info(b, name, &info);
     json_close(b, '}');
     return 0;
@@ -154,7 +149,6 @@ static int put_queues(struct buf *b, const struct queues *qs, const char *after,
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = queues_list(qs, &names);
     size_t i = 0;
-
     while (!err && i < names.count && *after && strcmp(names.names[i], after) <= 0)
         i++;
     json_open(b, '{');
@@ -171,20 +165,12 @@ static int put_queues(struct buf *b, const struct queues *qs, const char *after,
 static void get_queues(struct http_request *r)
 {
     const struct queue_in *in = r->in;
+    int64_t limit = in->limit < LIST_LIMIT ? in->limit : LIST_LIMIT;
     struct queues qs;
-    struct buf b = {0};
-
-    if (!queue_enter(r, &qs))
-        return;
-    int err = put_queues(&b, &qs, arena_text(&r->arena, in->after),
-                         in->limit < LIST_LIMIT ? in->limit : LIST_LIMIT);
-    queue_leave(r, &qs);
-    if (err) {
-        buf_release(&b);
-        queue_refuse(r, err);
-        return;
-    }
-    queue_answer(r, &b);
+    CLEANUP(buf_release) struct buf b = {0};
+    if (queue_enter(r, &qs) &&
+        queue_leave(r, &qs, put_queues(&b, &qs, arena_text(&r->arena, in->after), limit)))
+        http_reply(r, 200, buf_str(&b));
 }
 
 static void get_queue(struct http_request *r)
@@ -194,48 +180,31 @@ static void get_queue(struct http_request *r)
     const char *name = queue_named(r, in->queue, false);
     struct queue_info info;
     struct queues qs;
-    struct buf b = {0};
-
-    if (!name || !queue_enter(r, &qs))
+    CLEANUP(buf_release) struct buf b = {0};
+    if (!name || !queue_enter(r, &qs) || !queue_leave(r, &qs, queue_get(&qs, name, &info)))
         return;
-    int err = queue_get(&qs, name, &info);
-    queue_leave(r, &qs);
-    if (err) {
-        queue_refuse(r, err);
-        return;
-    }
-    json_open(&b, '{');
     put_info(&b, name, &info);
     int waiting =
         queue_messages_count(module->context->tasks, str_of(name), info.last, WAITING_MAX);
     if (waiting >= 0) /* otherwise another server leads, and knows */
         json_member_int(&b, "waiting", waiting);
     json_close(&b, '}');
-    queue_answer(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 static void delete_queue(struct http_request *r)
 {
     const struct queue_in *in = r->in;
-    struct queue_module *module = r->arg;
+    struct service *tasks = ((struct queue_module *)r->arg)->context->tasks;
     const char *name = queue_named(r, in->queue, false);
     struct queues qs;
-
     if (!name || !queue_enter(r, &qs))
         return;
-    int err = service_is_ready(module->context->tasks) ? 0 : DROVER_NOT_LEADER;
-    if (!err)
-        err = queue_remove(&qs, name);
-    queue_leave(r, &qs);
-    if (err == DROVER_NOT_LEADER) {
-        queue_refuse_task(r, err);
-    } else if (err) {
-        queue_refuse(r, err);
-    } else {
-        tell(r, name, "deleted");
-        queue_messages_sweep(module->context->tasks, str_of(name), INT64_MAX);
-        http_reply(r, 200, STR("{}"));
-    }
+    if (!queue_leave(r, &qs, service_is_ready(tasks) ? queue_remove(&qs, name) : DROVER_NOT_LEADER))
+        return;
+    tell(r, name, "deleted");
+    queue_messages_sweep(tasks, str_of(name), INT64_MAX);
+    http_reply(r, 200, STR("{}"));
 }
 
 /* Workers, and where they meet. */
@@ -259,35 +228,28 @@ static void put_workers(struct buf *b, const struct queue_membership *c)
 
 static void get_workers(struct http_request *r)
 {
-    struct queue_warnings quiet = {0};
-    struct queue_membership c = {0};
+    CLEANUP(queue_membership_release) struct queue_membership c = {0};
     struct queues qs;
-    struct buf b = {0};
-
+    CLEANUP(buf_release) struct buf b = {0};
     if (!queue_enter(r, &qs))
         return;
-    int err = queue_membership_read(&c, &qs, &quiet);
-    queue_leave(r, &qs);
-    if (err && err != DROVER_NO_NODE) {
-        queue_refuse(r, err);
-    } else {
-        put_workers(&b, &c);
-        queue_answer(r, &b);
-    }
-    queue_membership_release(&c);
+    int err = queue_membership_read(&c, &qs, &(struct queue_warnings){0});
+    if (!queue_leave(r, &qs, err == DROVER_NO_NODE ? 0 : err))
+        return;
+    put_workers(&b, &c);
+    http_reply(r, 200, buf_str(&b));
 }
 
 static void get_keeper(struct http_request *r)
 {
     struct queue_module *module = r->arg;
     const char *url = module->context->keeper_url;
-    struct buf b = {0};
-
+    CLEANUP(buf_release) struct buf b = {0};
     json_open(&b, '{');
     json_member_text(&b, "keeper", url ? str_of(url) : (struct str){0});
     json_member_text(&b, "namespace", str_of(module->ns));
     json_close(&b, '}');
-    queue_answer(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 /* Routes. */
@@ -360,38 +322,9 @@ static const struct route ROUTES[] = {
 
 /* The module. */
 
-static void on_posted(void *arg, const char *queue, int64_t id, int64_t count)
-{
-    struct queue_module *module = arg;
-    struct str name = queue ? str_of(queue) : (struct str){0};
-    struct buf b = {0};
-
-    http_topic_wake(&module->context->topic, queue_messages_key(name), HTTP_TOPIC_ALL);
-    if (!queue)
-        return;
-    counter_add(module->messages, (uint64_t)count);
-    json_open(&b, '{');
-    json_member_text(&b, "queue", str_of(queue));
-    json_member_int(&b, "id", id);
-    json_member_int(&b, "count", count);
-    json_member_text(&b, "state", STR("posted"));
-    json_close(&b, '}');
-    events_publish(module->context->events, &(struct event){.kind = "message",
-                                                            .id = str_of(queue),
-                                                            .state = STR("posted"),
-                                                            .json = {b.p, b.len}});
-    buf_release(&b);
-}
-
-static void on_told(void *arg)
-{
-    struct queue_module *module = arg;
-
-    http_topic_wake(&module->context->topic, queue_posted_key(), HTTP_TOPIC_ALL);
-}
-
 static const char *queue_ns = QUEUE_NAMESPACE;
-static int64_t retention_ms = SWEEP_RETENTION_MS, error_retention_ms = SWEEP_ERROR_RETENTION_MS;
+static int64_t retention_ms = INT64_C(3) * 24 * 3600 * 1000;
+static int64_t error_retention_ms = INT64_C(30) * 24 * 3600 * 1000;
 
 static int parse_namespace(const struct option *o, const char *text, struct err_info *e)
 {
@@ -414,21 +347,17 @@ static const struct option OPTIONS[] = {
 
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
-    struct queue_module *module = mem_zalloc(sizeof *module);
-
+    struct queue_module *module = mem_alloc(sizeof *module);
     (void)ret_error;
-    module->context = h;
-    module->ns = queue_ns;
-    module->messages = metrics_counter(h->metrics, "drover_queue_messages_total", NULL,
-                                       "Messages that came to queues.");
-    module->sweep = queue_sweep_start(&(struct queue_sweep_options){
+    *module = (struct queue_module){
         .context = h,
-        .ns = module->ns,
+        .ns = queue_ns,
         .retention_ms = retention_ms,
         .error_retention_ms = error_retention_ms,
-    });
-    module->feed = message_feed_start(&(struct message_feed_options){
-        .tasks = h->tasks, .posted = on_posted, .told = on_told, .arg = module});
+        .messages = metrics_counter(h->metrics, "drover_queue_messages_total", NULL,
+                                    "Messages that came to queues."),
+    };
+    queue_messages_open(module);
     *ret_module = module;
     return 0;
 }
@@ -442,9 +371,7 @@ static struct route_table module_routes(void *arg)
 static void module_close(void *arg)
 {
     struct queue_module *module = arg;
-
-    message_feed_free(module->feed);
-    queue_sweep_free(module->sweep);
+    queue_messages_close(module);
     free(module);
 }
 

@@ -1,35 +1,215 @@
-/* Messages over HTTP: posting, reading, and waiting for new ones. */
+/*
+ * Messages over HTTP: posting, reading, and waiting for new ones, which the feed tells; and their
+ * retention.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "http/metrics.h"
 #include "queue/http.h"
 #include "queue/message.h"
-#include "task/service.h"
 
-uint64_t queue_messages_key(struct str queue)
+enum { SWEEP_EVERY_MIN_MS = 1000, SWEEP_EVERY_MAX_MS = 10 * 60 * 1000 };
+
+/* What requests wait for, on the topic of the context: messages of a queue; entries of the feed. */
+
+static uint64_t messages_key(struct str queue) /* p NULL: any queue may have new messages */
 {
     return http_key("messages", queue, (struct str){0});
 }
 
-uint64_t queue_posted_key(void)
+static uint64_t posted_key(void)
 {
     return http_key("posted", (struct str){0}, (struct str){0});
 }
+
+/*
+ * The feed tells which queues have new messages. It has a thread of its own.
+ *
+ * Messages are tasks, and any client can add one: through a queue, through /update, through the
+ * library. Ids rise with every task, so the feed looks up each new id once. It does so every
+ * FEED_MS, and at once after a message was posted here, but at most every FEED_PAUSE_MS: under
+ * load, waiting requests are woken a hundred times a second and not thousands of times.
+ *
+ * The last FEED_KEPT entries are kept and numbered. A reader that passes the last number it saw
+ * misses nothing. Numbers also rise over a restart: the first one is the current time.
+ */
+enum {
+    FEED_MS = 200,
+    FEED_PAUSE_MS = 10,
+    FEED_KEPT = 4096,
+    FINDINGS_SEARCHED = 16,
+    FEED_IDS_MAX = 100 * 1000, /* more new ids are not looked up: any queue may have messages */
+};
+
+struct finding {
+    char queue[QUEUE_NAME_LEN + 1]; /* empty: any queue */
+    int64_t id, count;
+};
+
+struct message_feed {
+    struct queue_module *module;
+    struct periodic *periodic;
+    int64_t last_id; /* the last id examined; used by the thread only, as is `found` */
+    struct finding *found;
+    size_t found_count, found_cap;
+
+    pthread_mutex_t lock; /* guards the rest */
+    int64_t next;         /* the number of the next entry */
+    char kept[FEED_KEPT][QUEUE_NAME_LEN + 1];
+    int64_t first; /* number of the first entry ever kept; it stands at kept[0] */
+};
+
+/* Searches only the last few entries: many queues cost no more. A queue may stand twice. */
+static struct finding *find_or_add(struct message_feed *n, struct str queue)
+{
+    for (size_t i = 1; i <= FINDINGS_SEARCHED && i <= n->found_count; i++)
+        if (str_eq(str_of(n->found[n->found_count - i].queue), queue))
+            return &n->found[n->found_count - i];
+    mem_grow(n->found, n->found_count, n->found_cap);
+    n->found[n->found_count] = (struct finding){0};
+    memcpy(n->found[n->found_count].queue, queue.p, queue.len);
+    return &n->found[n->found_count++];
+}
+
+static bool is_queue(struct str group)
+{
+    return queue_valid_name(group) || str_eq(group, STR(QUEUE_ERROR));
+}
+
+static void on_look(void *arg, struct store *s, int64_t now_ms)
+{
+    struct message_feed *n = arg;
+    int64_t last_id = store_last_id(s), id = n->last_id + 1;
+    struct str group;
+    (void)now_ms;
+    if (last_id - n->last_id > FEED_IDS_MAX) {
+        find_or_add(n, STR(""));
+        id = last_id + 1;
+    }
+    for (; id <= last_id; id++) {
+        if (store_group_of(s, id, &group) && is_queue(group)) {
+            struct finding *f = find_or_add(n, group);
+            f->id = id;
+            f->count++;
+        }
+    }
+    n->last_id = last_id;
+}
+
+/* While another server has the store, nothing is examined; then any queue may have messages. */
+static void find(struct message_feed *n)
+{
+    struct service *tasks = n->module->context->tasks;
+    n->found_count = 0;
+    if (service_is_ready(tasks))
+        service_look(tasks, on_look, n);
+    else
+        n->last_id = INT64_MIN / 2;
+}
+
+static void keep(struct message_feed *n)
+{
+    LOCKED(&n->lock);
+    for (size_t i = 0; i < n->found_count; i++) {
+        int64_t at = (n->next++ - n->first) % FEED_KEPT;
+        memcpy(n->kept[at], n->found[i].queue, sizeof n->kept[at]);
+    }
+}
+
+static void tell(struct queue_module *m, const struct finding *f)
+{
+    struct str name = f->queue[0] ? str_of(f->queue) : (struct str){0};
+    struct buf b = {0};
+    http_topic_wake(&m->context->topic, messages_key(name), HTTP_TOPIC_ALL);
+    if (!name.p)
+        return;
+    counter_add(m->messages, (uint64_t)f->count);
+    json_open(&b, '{');
+    json_member_text(&b, "queue", name);
+    json_member_int(&b, "id", f->id);
+    json_member_int(&b, "count", f->count);
+    queue_publish(m, "message", f->queue, "posted", &b);
+}
+
+/* The pause after new messages lets the next ones be reported together. */
+static void run(struct periodic *p, void *arg)
+{
+    struct message_feed *n = arg;
+    (void)p;
+    find(n);
+    keep(n);
+    for (size_t i = 0; i < n->found_count; i++)
+        tell(n->module, &n->found[i]);
+    if (n->found_count) {
+        http_topic_wake(&n->module->context->topic, posted_key(), HTTP_TOPIC_ALL);
+        usleep(FEED_PAUSE_MS * 1000);
+    }
+}
+
+/*
+ * Writes the queues of the entries after a number, and the number to pass next time:
+ * {"posted": 4711, "queues": [...]}. A queue may stand twice; null: any queue. True: there are new
+ * entries.
+ */
+static bool message_feed_put(struct message_feed *n, int64_t after, struct buf *b)
+{
+    LOCKED(&n->lock);
+    bool known = after >= n->first && after <= n->next && n->next - after <= FEED_KEPT;
+    for (int64_t i = after; known && i < n->next; i++)
+        known = n->kept[(i - n->first) % FEED_KEPT][0];
+    json_open(b, '{');
+    json_member_int(b, "posted", n->next);
+    json_key(b, "queues");
+    if (known) {
+        json_open(b, '[');
+        for (int64_t i = after; i < n->next; i++)
+            json_put_text(b, str_of(n->kept[(i - n->first) % FEED_KEPT]));
+        json_close(b, ']');
+    } else {
+        json_put_null(b);
+    }
+    json_close(b, '}');
+    return after != n->next;
+}
+
+static struct message_feed *message_feed_start(struct queue_module *m)
+{
+    struct message_feed *n = mem_zalloc(sizeof *n);
+    struct service_stats stats;
+    n->module = m;
+    service_stats(m->context->tasks, &stats);
+    n->last_id = service_is_ready(m->context->tasks) ? stats.last_id : INT64_MIN / 2;
+    n->first = n->next = clock_wall_ms();
+    pthread_mutex_init(&n->lock, NULL);
+    n->periodic = periodic_start("queue-feed", FEED_MS, run, n);
+    return n;
+}
+
+static void message_feed_free(struct message_feed *n)
+{
+    periodic_stop(n->periodic);
+    pthread_mutex_destroy(&n->lock);
+    free(n->found);
+    free(n);
+}
+
+/* Requests. */
 
 /* Whether the queue exists, or answers 404. The error queue always does. */
 static bool check_queue(struct http_request *r, const char *name)
 {
     struct queue_info info;
     struct queues qs;
-
     if (!strcmp(name, QUEUE_ERROR))
         return true;
     if (!queue_enter(r, &qs))
         return false;
     int err = queue_get(&qs, name, &info);
-    queue_leave(r, &qs);
-    if (err && err != DROVER_DAMAGED) {
-        queue_refuse(r, err);
-        return false;
-    }
-    return true;
+    return queue_leave(r, &qs, err == DROVER_DAMAGED ? 0 : err);
 }
 
 static void put_ids(struct buf *b, const int64_t *ids, size_t count, bool single)
@@ -53,8 +233,7 @@ void queue_post_messages(struct http_request *r)
     const char *name = queue_named(r, in->queue, true);
     const struct str *data = in->data.p ? &in->data : in->messages;
     size_t count = in->data.p ? 1 : in->message_count;
-    struct buf b = {0};
-    int64_t *ids;
+    CLEANUP(buf_release) struct buf b = {0};
 
     if (!name)
         return;
@@ -64,15 +243,15 @@ void queue_post_messages(struct http_request *r)
     }
     if (!check_queue(r, name))
         return;
-    ids = arena_alloc(&r->arena, count * sizeof *ids);
+    int64_t *ids = arena_alloc(&r->arena, count * sizeof *ids);
     int err = queue_messages_post(module->context->tasks, str_of(name), data, count, ids);
     if (err) {
         queue_refuse_task(r, err);
         return;
     }
-    message_feed_nudge(module->feed);
+    periodic_wake(module->feed->periodic);
     put_ids(&b, ids, count, in->data.p);
-    queue_answer(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 static void put_messages(struct buf *b, const struct queue_message_list *list)
@@ -95,12 +274,11 @@ void queue_get_messages(struct http_request *r)
     const struct queue_messages_in *in = r->in;
     struct queue_module *module = r->arg;
     const char *name = queue_named(r, in->queue, true);
-    uint64_t keys[] = {queue_messages_key(in->queue), queue_messages_key((struct str){0})};
+    uint64_t keys[] = {messages_key(in->queue), messages_key((struct str){0})};
     struct http_watch w = http_watch(r, &module->context->topic, keys, 2);
-    struct queue_message_list list = {0};
-    struct buf b = {0};
+    CLEANUP(queue_message_list_release) struct queue_message_list list = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     int64_t after = 0;
-    int err;
 
     if (!name)
         return;
@@ -110,53 +288,81 @@ void queue_get_messages(struct http_request *r)
     }
     if (!check_queue(r, name))
         return;
-    err =
+    int err =
         queue_messages_read(module->context->tasks, str_of(name), after, (size_t)in->limit, &list);
     if (err) {
         queue_refuse_task(r, err);
-        return;
-    }
-    if (list.count || !in->wait_ms || !http_park(r, &w, in->wait_ms)) {
+    } else if (list.count || !in->wait_ms || !http_park(r, &w, in->wait_ms)) {
         put_messages(&b, &list);
-        queue_answer(r, &b);
+        http_reply(r, 200, buf_str(&b));
     }
-    queue_message_list_release(&list);
-}
-
-/* Waiting for messages of any queue. */
-
-static void put_posted(struct buf *b, const struct message_feed_list *list, bool is_new)
-{
-    json_open(b, '{');
-    json_member_int(b, "posted", list->number);
-    json_key(b, "queues");
-    if (list->queues || !is_new) {
-        json_open(b, '[');
-        for (size_t i = 0; i < list->count; i++)
-            json_put_text(b, str_of(list->queues[i]));
-        json_close(b, ']');
-    } else {
-        json_put_null(b);
-    }
-    json_close(b, '}');
 }
 
 void queue_get_posted(struct http_request *r)
 {
     const struct queue_posted_in *in = r->in;
     struct queue_module *module = r->arg;
-    uint64_t key = queue_posted_key();
+    uint64_t key = posted_key();
     struct http_watch w = http_watch(r, &module->context->topic, &key, 1);
-    struct message_feed_list list;
-    struct buf b = {0};
-
-    if (!service_is_ready(module->context->tasks)) {
+    CLEANUP(buf_release) struct buf b = {0};
+    if (!service_is_ready(module->context->tasks))
         queue_refuse_task(r, DROVER_NOT_LEADER);
+    else if (message_feed_put(module->feed, in->after, &b) || !in->wait_ms ||
+             !http_park(r, &w, in->wait_ms))
+        http_reply(r, 200, buf_str(&b));
+}
+
+/*
+ * Retention. The sweep removes old messages, periodically, on a thread of its own. The error queue
+ * has a retention of its own. Whether a message was handled does not matter. Messages of a queue
+ * that is removed are swept once, when it is removed.
+ */
+
+static int64_t sweep_one(struct queue_module *m, struct str queue, int64_t retention_ms)
+{
+    struct service *tasks = m->context->tasks;
+    int swept = queue_messages_sweep(tasks, queue, service_now_ms(tasks) - retention_ms);
+    return swept > 0 ? swept : 0;
+}
+
+static void sweep_all(struct periodic *p, void *arg)
+{
+    struct queue_module *m = arg;
+    struct keeper *k = service_is_ready(m->context->tasks) ? context_keeper(m->context) : NULL;
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
+    int64_t swept = 0;
+    if (!k)
         return;
+    if (!queues_list(&(struct queues){k, m->ns}, &names)) {
+        for (size_t i = 0; i < names.count && !periodic_is_stopping(p); i++)
+            swept += sweep_one(m, str_of(names.names[i]), m->retention_ms);
+        swept += sweep_one(m, STR(QUEUE_ERROR), m->error_retention_ms);
     }
-    bool is_new = message_feed_since(module->feed, in->after, &r->arena, &list);
-    if (!is_new && in->wait_ms && http_park(r, &w, in->wait_ms))
-        return;
-    put_posted(&b, &list, is_new);
-    queue_answer(r, &b);
+    context_return(m->context, k);
+    if (swept)
+        log_info("queues: removed %lld messages that were too old", (long long)swept);
+}
+
+static struct periodic *sweep_start(struct queue_module *m)
+{
+    int64_t shorter_ms =
+        m->retention_ms < m->error_retention_ms ? m->retention_ms : m->error_retention_ms;
+    int64_t every_ms = shorter_ms / 100;
+    if (every_ms < SWEEP_EVERY_MIN_MS)
+        every_ms = SWEEP_EVERY_MIN_MS;
+    else if (every_ms > SWEEP_EVERY_MAX_MS)
+        every_ms = SWEEP_EVERY_MAX_MS;
+    return periodic_start("queue-sweep", every_ms, sweep_all, m);
+}
+
+void queue_messages_open(struct queue_module *m)
+{
+    m->sweep = sweep_start(m);
+    m->feed = message_feed_start(m);
+}
+
+void queue_messages_close(struct queue_module *m)
+{
+    message_feed_free(m->feed);
+    periodic_stop(m->sweep);
 }

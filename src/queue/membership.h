@@ -3,8 +3,7 @@
  * that follows from them.
  *
  * A worker's node lists the queues it handles ("queues") and may restrict it to some ("only", an
- * addition of ours). Queues that the same workers may handle are assigned among these workers; see
- * assign.h.
+ * addition of ours). Queues that the same workers may handle are assigned among these workers.
  *
  * The lists are read node by node while others write. A queue that moves meanwhile may appear at
  * two workers, and then the later write counts; or at none.
@@ -53,17 +52,33 @@ int queue_membership_read(struct queue_membership *c, const struct queues *qs,
                           struct queue_warnings *n);
 void queue_membership_release(struct queue_membership *c);
 
-/* The index of a name in its list, or -1. */
-int32_t queue_membership_find_worker(const struct queue_membership *c, const char *name);
-int32_t queue_membership_find_queue(const struct queue_membership *c, struct str name);
-
-/* Which worker should handle each queue: an index into workers, or ASSIGN_NOBODY. Pure. */
-void queue_membership_assign(const struct queue_membership *c, int32_t *ret_owners);
+/*
+ * Assignment: which worker handles which queue. Pure.
+ *
+ * Workers and queues are indexes into the two sorted lists. What a worker holds is part of the
+ * input (it stands in the data of the worker's node): no function of the names alone can both
+ * balance exactly and move as few queues as possible (see membership.c).
+ *
+ * What always holds:
+ *  - Balanced: two workers never differ by more than one queue.
+ *  - Minimal: no balanced assignment leaves more queues where they are.
+ *  - Stable: after any subset of the moves the result is the same. Workers that read the lists at
+ *    different moments of a re-balancing agree.
+ */
+enum { ASSIGN_NOBODY = -1 };
 
 /*
- * Writes and parses the data of a worker's node. Parsing leaves name and mzxid alone; false:
- * invalid.
+ * holders[q] is the worker that handles queue q now, or NOBODY. ret_owners[q] becomes the worker
+ * that should handle it; NOBODY only without workers. The two may be the same array.
  */
+void assign(size_t worker_count, size_t queue_count, const int32_t *holders, int32_t *ret_owners);
+
+/* The same for the lists: an index into workers, or ASSIGN_NOBODY. Each class on its own. */
+void queue_membership_assign(const struct queue_membership *c, int32_t *ret_owners);
+
+int queue_compare_names(const void *a, const void *b); /* for qsort() of a list of names */
+
+/* The data of a worker's node. Parsing leaves name and mzxid alone; false: invalid. */
 bool queue_membership_parse_worker(struct arena *a, struct str data, struct queue_member *w);
 void queue_membership_put_worker(struct buf *b, const char *const *queues, size_t queue_count,
                                  const char *const *only, size_t only_count);

@@ -6,39 +6,37 @@
 #include "task/service.h"
 
 /* the owner of posted tasks; their time is now, so anybody may change them */
-enum { CLIENTID = 1, SWEEP_AT_ONCE = 1000, SWEEP_ROUNDS_MAX = 1000 };
+enum { CLIENTID = 1, READ_AT_ONCE = 20, SWEEP_AT_ONCE = 1000, SWEEP_ROUNDS_MAX = 1000 };
 
-struct posted {
+struct message_update {
     int err;
-    int64_t *ids;
+    int64_t *ids; /* of the answer */
 };
 
-static void on_posted(void *arg, const struct task_reply *reply)
+static void on_updated(void *arg, const struct task_reply *reply)
 {
-    struct posted *p = arg;
-
-    p->err = reply->err;
+    struct message_update *m = arg;
+    m->err = reply->err;
     for (size_t i = 0; !reply->err && i < reply->task_count; i++)
-        p->ids[i] = reply->tasks[i].id;
+        m->ids[i] = reply->tasks[i].id;
+}
+
+static int update(struct service *s, const struct task_update *u, int64_t *ret_ids)
+{
+    struct message_update m = {.ids = ret_ids};
+    struct task_request r = {.kind = TASK_UPDATE, .update = *u, .done = on_updated, .arg = &m};
+    service_call(s, &r);
+    return m.err;
 }
 
 int queue_messages_post(struct service *s, struct str queue, const struct str *data, size_t count,
                         int64_t *ret_ids)
 {
-    struct posted p = {.ids = ret_ids};
-    struct task *adds = mem_zalloc((count + 1) * sizeof *adds);
-    struct task_request r = {
-        .kind = TASK_UPDATE,
-        .update = {.clientid = CLIENTID, .adds = adds, .add_count = count},
-        .done = on_posted,
-        .arg = &p,
-    };
-
+    CLEANUP(mem_free) struct task *adds = mem_zalloc((count + 1) * sizeof *adds);
     for (size_t i = 0; i < count; i++)
         adds[i] = (struct task){.group = queue, .data = data[i]};
-    service_call(s, &r);
-    free(adds);
-    return p.err;
+    return update(s, &(struct task_update){.clientid = CLIENTID, .adds = adds, .add_count = count},
+                  ret_ids);
 }
 
 /* Reading, under the service's lock: a few tasks at a time, until there is enough data. */
@@ -48,127 +46,107 @@ struct message_reading {
     int64_t after;
     size_t limit;
     bool count_only;
+
+    int64_t last; /* message that was read */
     int err;
     struct queue_message_list list;
 };
 
-enum { READ_AT_ONCE = 20 };
-
-static bool add(struct message_reading *r, const struct task *t, size_t *len)
+/* Adds the tasks of a page. False: the next one is too large. */
+static bool add_page(struct message_reading *r, const struct store_list *page, size_t *len)
 {
-    if (r->list.count && *len + t->data.len > MESSAGES_LEN_MAX && !r->count_only)
-        return false;
-    if (!r->count_only)
-        r->list.messages[r->list.count] = (struct queue_message){
-            t->id, t->timespec, {arena_text(&r->list.arena, t->data), t->data.len}};
-    r->list.count++;
-    r->after = t->id;
-    *len += t->data.len;
+    struct queue_message_list *list = &r->list;
+    for (size_t i = 0; i < page->count; i++) {
+        const struct task *t = &page->tasks[i];
+        *len += t->data.len;
+        if (list->count && *len > MESSAGES_LEN_MAX && !r->count_only)
+            return false;
+        if (!r->count_only)
+            list->messages[list->count] = (struct queue_message){
+                t->id, t->timespec, {arena_text(&list->arena, t->data), t->data.len}};
+        list->count++;
+        r->last = t->id;
+    }
     return true;
-}
-
-/* Returns how many fitted. */
-static size_t add_some(struct message_reading *r, const struct store_list *some, size_t *len)
-{
-    size_t count = 0;
-
-    while (count < some->count && add(r, &some->tasks[count], len))
-        count++;
-    return count;
 }
 
 static void on_read(void *arg, struct store *s, int64_t now_ms)
 {
     struct message_reading *r = arg;
     CLEANUP(arena_release) struct arena a = {0};
-    struct store_list some;
+    struct store_list page = {0};
     size_t len = 0, wanted;
-
+    r->last = r->after; /* a read may be repeated, and starts over */
+    r->list.count = 0;
+    arena_reset(&r->list.arena);
     r->list.messages = arena_alloc(&r->list.arena, (r->limit + 1) * sizeof *r->list.messages);
     do {
         wanted = r->limit - r->list.count;
         wanted = wanted < READ_AT_ONCE ? wanted : READ_AT_ONCE;
         arena_reset(&a);
-        r->err = wanted ? store_list(s, r->queue, r->after, wanted, true, now_ms, &a, &some) : 0;
-        if (!wanted || r->err)
-            break;
-    } while (add_some(r, &some, &len) == wanted);
+        r->err = wanted ? store_list(s, r->queue, r->last, wanted, true, now_ms, &a, &page) : 0;
+    } while (wanted && !r->err && add_page(r, &page, &len) && page.count == wanted);
 }
 
 static void on_done(void *arg, const struct task_reply *reply)
 {
     struct message_reading *r = arg;
-
     if (reply->err)
         r->err = reply->err;
+}
+
+static int read_messages(struct service *s, struct message_reading *reading)
+{
+    struct task_request r = {.kind = TASK_READ, .read = on_read, .done = on_done, .arg = reading};
+    service_call(s, &r);
+    return reading->err;
 }
 
 int queue_messages_read(struct service *s, struct str queue, int64_t after, size_t limit,
                         struct queue_message_list *ret_list)
 {
-    struct message_reading reading = {.queue = queue, .after = after, .limit = limit};
-    struct task_request r = {.kind = TASK_READ, .read = on_read, .done = on_done, .arg = &reading};
-
-    service_call(s, &r);
-    if (reading.err)
-        queue_message_list_release(&reading.list);
+    struct message_reading r = {.queue = queue, .after = after, .limit = limit};
+    int err = read_messages(s, &r);
+    if (err)
+        queue_message_list_release(&r.list);
     else
-        *ret_list = reading.list;
-    return reading.err;
+        *ret_list = r.list;
+    return err;
 }
 
 int queue_messages_count(struct service *s, struct str queue, int64_t after, size_t max)
 {
-    struct message_reading reading = {
-        .queue = queue, .after = after, .limit = max, .count_only = true};
-    struct task_request r = {.kind = TASK_READ, .read = on_read, .done = on_done, .arg = &reading};
-
-    service_call(s, &r);
-    arena_release(&reading.list.arena);
-    return reading.err ? reading.err : (int)reading.list.count;
+    struct message_reading r = {.queue = queue, .after = after, .limit = max, .count_only = true};
+    int err = read_messages(s, &r);
+    arena_release(&r.list.arena);
+    return err ? err : (int)r.list.count;
 }
 
 /*
- * Retention, one page at a time. A client that claims a message as a task moves its time into the
- * future.
- */
-
-static size_t too_old(const struct queue_message_list *list, int64_t before_ms, int64_t *ids)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < list->count; i++)
-        if (list->messages[i].time_ms < before_ms)
-            ids[count++] = list->messages[i].id;
-    return count;
-}
-
-/*
- * Removes old messages of the page after *after and advances *after. 0: no more pages with old
- * messages.
+ * Retention, one page at a time: removes old messages of the page after *after and advances *after.
+ * A client that claims a message as a task moves its time into the future. 0: no more pages with
+ * old messages.
  */
 static int sweep_page(struct service *s, struct str queue, int64_t before_ms, int64_t *after)
 {
+    CLEANUP(queue_message_list_release) struct queue_message_list list = {0};
     int64_t ids[SWEEP_AT_ONCE];
-    struct queue_message_list list;
-    struct posted p = {0};
-    struct task_request r = {.kind = TASK_UPDATE, .done = on_posted, .arg = &p};
+    struct task_update u = {.clientid = CLIENTID, .deletes = ids};
     TRY(queue_messages_read(s, queue, *after, SWEEP_AT_ONCE, &list));
-    size_t count = too_old(&list, before_ms, ids);
-    if (list.count)
-        *after = list.messages[list.count - 1].id;
-    queue_message_list_release(&list);
-    r.update = (struct task_update){.clientid = CLIENTID, .deletes = ids, .delete_count = count};
-    if (count)
-        service_call(s, &r);
-    return p.err ? p.err : (int)count;
+    for (size_t i = 0; i < list.count; i++) {
+        *after = list.messages[i].id;
+        if (list.messages[i].time_ms < before_ms)
+            ids[u.delete_count++] = list.messages[i].id;
+    }
+    if (u.delete_count)
+        TRY(update(s, &u, NULL));
+    return (int)u.delete_count;
 }
 
 int queue_messages_sweep(struct service *s, struct str queue, int64_t before_ms)
 {
     int64_t after = 0;
     int swept = 0, some = 1;
-
     for (int i = 0; i < SWEEP_ROUNDS_MAX && some > 0; i++) {
         some = sweep_page(s, queue, before_ms, &after);
         swept += some > 0 ? some : 0;

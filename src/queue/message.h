@@ -48,10 +48,7 @@ int queue_messages_read(struct service *s, struct str queue, int64_t after, size
 /* The number of messages after that id, counted up to max. */
 int queue_messages_count(struct service *s, struct str queue, int64_t after, size_t max);
 
-/*
- * Removes messages posted before that time, except those that are claimed as tasks. Returns how
- * many.
- */
+/* Removes messages from before that time, unless they are claimed as tasks. Returns how many. */
 int queue_messages_sweep(struct service *s, struct str queue, int64_t before_ms);
 
 #endif

@@ -18,7 +18,6 @@ enum { INIT_TRIES = 10, REMOVE_TRIES = 10 };
 bool queues_valid_namespace(const char *ns)
 {
     struct str path = str_of(ns);
-
     return path.len <= QUEUE_NAMESPACE_LEN_MAX && path_is_valid(path, false);
 }
 
@@ -37,7 +36,6 @@ void queues_path(const struct queues *qs, char path[QUEUE_PATH_SIZE], const char
     const char *ns = strcmp(qs->ns, "/") ? qs->ns : "";
     int len = snprintf(path, QUEUE_PATH_SIZE, "%s/", ns);
     va_list ap;
-
     va_start(ap, fmt);
     vsnprintf(path + len, QUEUE_PATH_SIZE - (size_t)len, fmt, ap);
     va_end(ap);
@@ -57,12 +55,10 @@ void queue_put_last(struct buf *b, int64_t last)
 int queue_parse_id(struct str text, int64_t *ret_id)
 {
     int64_t id = 0;
-
     if (text.len && text.p[text.len - 1] == 'L')
         text.len--;
     for (size_t i = 0; i < text.len; i++) {
         int digit = text.p[i] - '0';
-
         if (digit < 0 || digit > 9 || id > (INT64_MAX - digit) / 10)
             return DROVER_DAMAGED;
         id = id * 10 + digit;
@@ -89,14 +85,11 @@ int queue_parse_owner(struct str data, char worker[256])
 {
     CLEANUP(arena_release) struct arena a = {0};
     struct json *v = json_parse(&a, data, NULL);
-    struct str text = {0};
-    int err = DROVER_DAMAGED;
-
-    if (json_get_text(v, "worker", &text, NULL) == 1 && text.len < 256) {
-        snprintf(worker, 256, "%.*s", STR_ARGS(text));
-        err = 0;
-    }
-    return err;
+    struct str text;
+    if (json_get_text(v, "worker", &text, NULL) != 1 || text.len >= 256)
+        return DROVER_DAMAGED;
+    snprintf(worker, 256, "%.*s", STR_ARGS(text));
+    return 0;
 }
 
 /* The namespace. */
@@ -107,29 +100,22 @@ static int make_missing(const struct queues *qs)
     CLEANUP(arena_release) struct arena a = {0};
     struct txn t = {.a = &a};
     char path[QUEUE_PATH_SIZE];
-    int err = 0;
-
     queues_path(qs, path, "workers");
-    for (char *slash = strchr(path + 1, '/'); slash && !err; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        err = txn_create_missing(&t, qs->keeper, path);
+        TRY(txn_create_missing(&t, qs->keeper, path));
         *slash = '/';
     }
-    if (!err)
-        err = txn_create_missing(&t, qs->keeper, path);
+    TRY(txn_create_missing(&t, qs->keeper, path));
     queues_path(qs, path, "queues");
-    if (!err)
-        err = txn_create_missing(&t, qs->keeper, path);
-    if (!err)
-        err = txn_commit(&t, qs->keeper, 0);
-    return err;
+    TRY(txn_create_missing(&t, qs->keeper, path));
+    return txn_commit(&t, qs->keeper, 0);
 }
 
 /* Repeats if another client created one of them meanwhile, or if an answer was lost. */
 int queues_init(const struct queues *qs)
 {
     int err = DROVER_EXISTS;
-
     if (!queues_valid_namespace(qs->ns))
         return DROVER_BAD_ARGUMENT;
     for (int i = 0; i < INIT_TRIES && (err == DROVER_EXISTS || err == DROVER_UNKNOWN); i++)
@@ -142,24 +128,20 @@ int queues_init(const struct queues *qs)
 int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
 {
     char path[QUEUE_PATH_SIZE], name[QUEUE_NAME_LEN + 1];
+    CLEANUP(buf_release) struct buf data = {0};
     struct keeper_stat parent;
-    struct buf data = {0};
-    int err = queues_init(qs);
-
+    TRY(queues_init(qs));
     queues_path(qs, path, "queues");
-    if (!err)
-        err = keeper_exists(qs->keeper, path, &parent);
-    if (!err && parent.child_count >= QUEUE_COUNT_MAX)
-        err = DROVER_TOO_BIG;
-    if (!err) {
-        random_hex(name, QUEUE_NAME_LEN);
-        queues_path(qs, path, "queues/%s", name);
-        queue_put_last(&data, 0);
-        err = keeper_create(qs->keeper, path, buf_str(&data), 0, NULL);
-        if (err == DROVER_UNKNOWN && !keeper_sync(qs->keeper, path))
-            err = keeper_exists(qs->keeper, path, NULL) ? err : 0;
-    }
-    buf_release(&data);
+    TRY(keeper_exists(qs->keeper, path, &parent));
+    if (parent.child_count >= QUEUE_COUNT_MAX)
+        return DROVER_TOO_BIG;
+    random_hex(name, QUEUE_NAME_LEN);
+    queues_path(qs, path, "queues/%s", name);
+    queue_put_last(&data, 0);
+    int err = keeper_create(qs->keeper, path, buf_str(&data), 0, NULL);
+    if (err == DROVER_UNKNOWN && !keeper_sync(qs->keeper, path) &&
+        !keeper_exists(qs->keeper, path, NULL))
+        err = 0;
     if (!err)
         memcpy(ret_name, name, sizeof name);
     return err;
@@ -183,59 +165,56 @@ static int remove_once(const struct queues *qs, struct arena *a, const char *pat
 /* The owner may come or go between the check and the deletion, hence several tries. */
 int queue_remove(const struct queues *qs, const char *name)
 {
+    CLEANUP(arena_release) struct arena a = {0};
     char path[QUEUE_PATH_SIZE];
-    struct arena a = {0};
     int err = DROVER_NOT_TRIED;
-
     if (!queue_valid_name(str_of(name)))
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
     for (int i = 0; i < REMOVE_TRIES && err == DROVER_NOT_TRIED; i++)
         err = remove_once(qs, &a, path);
-    arena_release(&a);
     return err == DROVER_NOT_TRIED ? DROVER_NOT_EMPTY : err;
+}
+
+int queue_look(const struct queues *qs, const char *name, struct buf *ret_data,
+               struct queue_info *ret_info)
+{
+    CLEANUP(buf_release) struct buf owner = {0};
+    char path[QUEUE_PATH_SIZE];
+    struct queue_info info = {0};
+    struct keeper_stat stat;
+    queues_path(qs, path, "queues/%s", name);
+    TRY(keeper_get(qs->keeper, path, ret_data, &stat));
+    info.version = stat.version;
+    int parsed = queue_parse_last(buf_str(ret_data), &info.last);
+    queues_path(qs, path, "queues/%s/owner", name);
+    int err = keeper_get(qs->keeper, path, &owner, &stat);
+    if (err && err != DROVER_NO_NODE)
+        return err;
+    if (!err && queue_parse_owner(buf_str(&owner), info.worker))
+        snprintf(info.worker, sizeof info.worker, "?");
+    info.fence = err ? 0 : stat.czxid;
+    *ret_info = info;
+    return parsed;
 }
 
 int queue_get(const struct queues *qs, const char *name, struct queue_info *ret_info)
 {
-    char path[QUEUE_PATH_SIZE];
-    struct queue_info info = {0};
-    struct keeper_stat stat;
-    struct buf data = {0};
-
+    CLEANUP(buf_release) struct buf data = {0};
     if (!queue_valid_name(str_of(name)))
         return DROVER_BAD_ARGUMENT;
-    queues_path(qs, path, "queues/%s", name);
-    int err = keeper_get(qs->keeper, path, &data, &stat);
-    if (!err)
-        err = queue_parse_last(buf_str(&data), &info.last);
-    if (!err) {
-        info.version = stat.version;
-        queues_path(qs, path, "queues/%s/owner", name);
-        err = keeper_get(qs->keeper, path, &data, NULL);
-        if (err == DROVER_NO_NODE)
-            err = 0;
-        else if (!err && queue_parse_owner(buf_str(&data), info.worker))
-            snprintf(info.worker, sizeof info.worker, "?");
-    }
-    buf_release(&data);
-    if (!err)
-        *ret_info = info;
-    return err;
+    return queue_look(qs, name, &data, ret_info);
 }
 
 int queue_set_last(const struct queues *qs, const char *name, int64_t last, int32_t version)
 {
+    CLEANUP(buf_release) struct buf data = {0};
     char path[QUEUE_PATH_SIZE];
-    struct buf data = {0};
-
     if (!queue_valid_name(str_of(name)) || last < 0)
         return DROVER_BAD_ARGUMENT;
     queues_path(qs, path, "queues/%s", name);
     queue_put_last(&data, last);
-    int err = keeper_set(qs->keeper, path, buf_str(&data), version, NULL);
-    buf_release(&data);
-    return err;
+    return keeper_set(qs->keeper, path, buf_str(&data), version, NULL);
 }
 
 int queues_list(const struct queues *qs, struct keeper_names *ret_names)
@@ -243,7 +222,6 @@ int queues_list(const struct queues *qs, struct keeper_names *ret_names)
     char path[QUEUE_PATH_SIZE];
     struct keeper_names names = {0};
     size_t kept = 0;
-
     queues_path(qs, path, "queues");
     int err = keeper_children(qs->keeper, path, &names, NULL);
     if (err && err != DROVER_NO_NODE)

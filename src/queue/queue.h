@@ -53,10 +53,19 @@ int queue_remove(const struct queues *qs, const char *name);
 struct queue_info {
     int64_t last;     /* 0: no message has been processed */
     int32_t version;  /* of the queue's node: rises with each change of `last` and of the owner */
-    char worker[256]; /* the owner; empty: none */
+    int64_t fence;    /* czxid of the owner node: rises with each owner */
+    char worker[256]; /* the owner; empty: none; "?": its node holds invalid data */
 };
 
 int queue_get(const struct queues *qs, const char *name, struct queue_info *ret_info);
+
+/*
+ * The same, with the data of the queue's node. The queue is read first, then its owner: if the
+ * owner is ours, the queue's version was read while we owned it, and a later owner raises it. After
+ * DAMAGED all but `last` is known.
+ */
+int queue_look(const struct queues *qs, const char *name, struct buf *ret_data,
+               struct queue_info *ret_info);
 
 /* Sets how far the queue is processed. BAD_VERSION if it was changed meanwhile. */
 int queue_set_last(const struct queues *qs, const char *name, int64_t last, int32_t version);

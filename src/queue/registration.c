@@ -20,25 +20,9 @@ struct queue_hold *queue_registration_find(struct queue_registration *m, const c
     return NULL;
 }
 
-static void add_hold(struct queue_registration *m, const char *queue, const struct queue_hold *hold)
-{
-    if (m->hold_count == m->hold_cap) {
-        m->hold_cap = m->hold_cap ? 2 * m->hold_cap : 16;
-        m->holds = mem_realloc(m->holds, m->hold_cap * sizeof *m->holds);
-    }
-    m->holds[m->hold_count] = *hold;
-    snprintf(m->holds[m->hold_count].queue, sizeof hold->queue, "%s", queue);
-    m->hold_count++;
-}
-
 static void drop_hold(struct queue_registration *m, struct queue_hold *h)
 {
     *h = m->holds[--m->hold_count];
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* The worker's node with one queue more, or one less. Sorted, for people who read it. */
@@ -48,13 +32,12 @@ static struct str worker_data(const struct queue_registration *m, struct arena *
     const char **names = arena_alloc(a, (m->hold_count + 1) * sizeof *names);
     size_t count = 0;
     struct buf b = {0};
-
     for (size_t i = 0; i < m->hold_count; i++)
         if (!less || strcmp(m->holds[i].queue, less))
             names[count++] = m->holds[i].queue;
     if (more)
         names[count++] = more;
-    qsort(names, count, sizeof *names, compare_names);
+    qsort(names, count, sizeof *names, queue_compare_names);
     queue_membership_put_worker(&b, names, count, m->only, m->only_count);
     return arena_take(a, &b);
 }
@@ -67,13 +50,11 @@ static void worker_path(const struct queue_registration *m, char path[QUEUE_PATH
 /* Writes what is owned now, after a queue was lost. */
 static int write_worker(struct queue_registration *m)
 {
+    CLEANUP(arena_release) struct arena a = {0};
     char path[QUEUE_PATH_SIZE];
-    struct arena a = {0};
-
     worker_path(m, path);
     int err = keeper_set(m->queues.keeper, path, worker_data(m, &a, NULL, NULL), KEEPER_ANY_VERSION,
                          NULL);
-    arena_release(&a);
     return err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : err;
 }
 
@@ -81,25 +62,21 @@ static int write_worker(struct queue_registration *m)
 
 int queue_registration_join(struct queue_registration *m)
 {
-    char path[QUEUE_PATH_SIZE], *made;
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
+    CLEANUP(mem_free) char *made = NULL;
+    char path[QUEUE_PATH_SIZE];
     TRY(queues_init(&m->queues));
     m->hold_count = 0;
     queues_path(&m->queues, path, "workers/worker-");
-    int err = keeper_create(m->queues.keeper, path, worker_data(m, &a, NULL, NULL),
-                            KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL, &made);
-    arena_release(&a);
-    if (err)
-        return err;
+    TRY(keeper_create(m->queues.keeper, path, worker_data(m, &a, NULL, NULL),
+                      KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL, &made));
     snprintf(m->name, sizeof m->name, "%s", strrchr(made, '/') + 1);
-    free(made);
     return 0;
 }
 
 void queue_registration_leave(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
-
     while (m->hold_count && !queue_registration_release(m, m->holds[0].queue))
         ;
     if (m->name[0]) {
@@ -115,71 +92,43 @@ void queue_registration_leave(struct queue_registration *m)
 int queue_registration_confirm(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
-
     worker_path(m, path);
     int err = keeper_exists(m->queues.keeper, path, NULL);
     return err == DROVER_NO_NODE ? DROVER_SESSION_EXPIRED : err;
 }
 
-/* The two nodes of a queue, as read. */
+/* The nodes of a queue, as read. */
 
 struct queue_nodes {
     struct arena a;
+    const char *queue;
     char path[QUEUE_PATH_SIZE], owner_path[QUEUE_PATH_SIZE], worker_path[QUEUE_PATH_SIZE];
     struct buf data; /* of the queue's node */
-    int64_t last;
-    int32_t version;
-    int64_t fence; /* of the owner */
-    bool owned, mine;
+    struct queue_info info;
+    bool mine;
 };
 
 static void nodes_name(struct queue_nodes *v, const struct queue_registration *m, const char *queue)
 {
+    v->queue = queue;
     queues_path(&m->queues, v->path, "queues/%s", queue);
     queues_path(&m->queues, v->owner_path, "queues/%s/owner", queue);
     worker_path(m, v->worker_path);
 }
 
-static int read_queue(struct queue_nodes *v, const struct queue_registration *m)
+static int look(struct queue_nodes *v, const struct queue_registration *m)
 {
-    struct keeper_stat stat;
-    int err = keeper_get(m->queues.keeper, v->path, &v->data, &stat);
-
-    if (!err) {
-        v->version = stat.version;
-        err = queue_parse_last(buf_str(&v->data), &v->last);
-    }
+    int err = queue_look(&m->queues, v->queue, &v->data, &v->info);
+    v->mine = !strcmp(v->info.worker, m->name);
     return err;
 }
 
-static int read_owner(struct queue_nodes *v, const struct queue_registration *m)
+/* After a change that failed. After UNKNOWN the sync decides it: it has happened or never will. */
+static int look_after(int err, struct queue_nodes *v, const struct queue_registration *m)
 {
-    struct keeper_stat stat;
-    struct buf data = {0};
-    char worker[256];
-    int err = keeper_get(m->queues.keeper, v->owner_path, &data, &stat);
-
-    v->owned = v->mine = false;
-    if (!err) {
-        v->owned = true;
-        v->fence = stat.czxid;
-        v->mine = !queue_parse_owner(buf_str(&data), worker) && !strcmp(worker, m->name);
-    }
-    buf_release(&data);
-    return err == DROVER_NO_NODE ? 0 : err;
-}
-
-/*
- * Reads the queue first, then its owner: if the owner is ours, the queue's version was read while
- * we owned it, and a later owner raises it.
- */
-static int look(struct queue_nodes *v, const struct queue_registration *m)
-{
-    int err = read_queue(v, m), owner = 0;
-
-    if (!err || err == DROVER_DAMAGED)
-        owner = read_owner(v, m);
-    return owner ? owner : err;
+    if (err == DROVER_UNKNOWN)
+        TRY(keeper_sync(m->queues.keeper, v->path));
+    return look(v, m);
 }
 
 /* Whether the nodes show that the queue is not ours, or gone. */
@@ -187,13 +136,7 @@ static bool is_lost(int looked, const struct queue_nodes *v, const struct queue_
 {
     if (looked && looked != DROVER_DAMAGED)
         return looked == DROVER_NO_NODE;
-    return !v->mine || v->fence != h->fence;
-}
-
-/* After UNKNOWN: when this returns 0, the earlier request has happened or never will. */
-static int settle(const struct queue_registration *m, const struct queue_nodes *v, int err)
-{
-    return err == DROVER_UNKNOWN ? keeper_sync(m->queues.keeper, v->path) : 0;
+    return !v->mine || v->info.fence != h->fence;
 }
 
 static void nodes_release(struct queue_nodes *v)
@@ -206,59 +149,61 @@ static void nodes_release(struct queue_nodes *v)
 
 enum { OWNER = 1, QUEUE, WORKER }; /* operations: on the owner node, the queue's, the worker's */
 
-static int take_transaction(struct queue_registration *m, const char *queue, struct queue_nodes *v,
+static int take_transaction(struct queue_registration *m, struct queue_nodes *v,
                             struct queue_hold *ret_hold)
 {
     struct txn t = {.a = &v->a};
     struct buf owner = {0};
-
     queue_put_owner(&owner, m->name);
     txn_add(&t, OWNER,
             keeper_op_create(v->owner_path, arena_take(&v->a, &owner), KEEPER_EPHEMERAL));
-    txn_add(&t, QUEUE, keeper_op_set(v->path, buf_str(&v->data), v->version));
-    txn_add(&t, WORKER,
-            keeper_op_set(v->worker_path, worker_data(m, &v->a, queue, NULL), KEEPER_ANY_VERSION));
+    txn_add(&t, QUEUE, keeper_op_set(v->path, buf_str(&v->data), v->info.version));
+    txn_add(
+        &t, WORKER,
+        keeper_op_set(v->worker_path, worker_data(m, &v->a, v->queue, NULL), KEEPER_ANY_VERSION));
     int err = txn_commit(&t, m->queues.keeper, 0);
     if (!err)
-        *ret_hold = (struct queue_hold){.last = v->last,
+        *ret_hold = (struct queue_hold){.last = v->info.last,
                                         .fence = txn_stat(&t, OWNER)->czxid,
                                         .version = txn_stat(&t, QUEUE)->version};
     return err == DROVER_NO_NODE && t.failed == WORKER ? DROVER_SESSION_EXPIRED : err;
 }
 
 /* One attempt. NOT_TRIED: the nodes changed meanwhile, try again. */
-static int take_once(struct queue_registration *m, const char *queue, struct queue_nodes *v,
+static int take_once(struct queue_registration *m, struct queue_nodes *v,
                      struct queue_hold *ret_hold)
 {
     TRY(look(v, m));
     if (v->mine) { /* by an earlier attempt that ended UNKNOWN */
-        *ret_hold = (struct queue_hold){.last = v->last, .fence = v->fence, .version = v->version};
+        *ret_hold = (struct queue_hold){
+            .last = v->info.last, .fence = v->info.fence, .version = v->info.version};
         return 0;
     }
-    if (v->owned)
+    if (v->info.worker[0])
         return DROVER_IN_USE;
-    int err = take_transaction(m, queue, v, ret_hold);
+    int err = take_transaction(m, v, ret_hold);
     if (err == DROVER_UNKNOWN)
-        err = settle(m, v, err);
+        TRY(keeper_sync(m->queues.keeper, v->path)); /* now it has happened or never will */
     else if (err != DROVER_EXISTS && err != DROVER_BAD_VERSION && err != DROVER_NO_NODE)
         return err;
-    return err ? err : DROVER_NOT_TRIED;
+    return DROVER_NOT_TRIED;
 }
 
 int queue_registration_take(struct queue_registration *m, const char *queue)
 {
-    struct queue_nodes v = {0};
+    CLEANUP(nodes_release) struct queue_nodes v = {0};
     struct queue_hold hold;
     int err = DROVER_NOT_TRIED;
-
     if (queue_registration_find(m, queue))
         return 0;
     nodes_name(&v, m, queue);
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++)
-        err = take_once(m, queue, &v, &hold);
-    nodes_release(&v);
-    if (!err)
-        add_hold(m, queue, &hold);
+        err = take_once(m, &v, &hold);
+    if (!err) {
+        snprintf(hold.queue, sizeof hold.queue, "%s", queue);
+        mem_grow(m->holds, m->hold_count, m->hold_cap);
+        m->holds[m->hold_count++] = hold;
+    }
     return err == DROVER_NOT_TRIED ? DROVER_IN_USE : err;
 }
 
@@ -269,7 +214,6 @@ static int advance_transaction(struct queue_registration *m, struct queue_nodes 
 {
     struct txn t = {.a = &v->a};
     struct buf data = {0};
-
     queue_put_last(&data, last);
     txn_add(&t, OWNER, keeper_op_check(v->owner_path, 0));
     txn_add(&t, QUEUE, keeper_op_set(v->path, arena_take(&v->a, &data), h->version));
@@ -292,36 +236,37 @@ static int lose(struct queue_registration *m, struct queue_hold *h, int err)
 static int advance_settled(struct queue_registration *m, struct queue_nodes *v,
                            struct queue_hold *h, int64_t last, int err)
 {
-    int looked = settle(m, v, err);
-
-    if (!looked)
-        looked = look(v, m);
+    int looked = look_after(err, v, m);
     if (is_lost(looked, v, h))
         return lose(m, h, looked == DROVER_NO_NODE ? looked : DROVER_FENCED);
     if (looked)
         return looked;
-    if (err == DROVER_UNKNOWN && v->version == h->version)
+    if (err == DROVER_UNKNOWN && v->info.version == h->version)
         return DROVER_NOT_TRIED;
-    h->version = v->version;
-    h->last = v->last;
-    return v->last == last ? 0 : DROVER_BAD_VERSION;
+    h->version = v->info.version;
+    h->last = v->info.last;
+    return v->info.last == last ? 0 : DROVER_BAD_VERSION;
+}
+
+/* Whether the nodes have to be read to know what became of a change. */
+static bool is_open(int err)
+{
+    return err == DROVER_NO_NODE || err == DROVER_BAD_VERSION || err == DROVER_UNKNOWN;
 }
 
 int queue_registration_advance(struct queue_registration *m, const char *queue, int64_t last)
 {
     struct queue_hold *h = queue_registration_find(m, queue);
-    struct queue_nodes v = {0};
+    CLEANUP(nodes_release) struct queue_nodes v = {0};
     int err = DROVER_NOT_TRIED;
-
     if (!h)
         return DROVER_FENCED;
     nodes_name(&v, m, queue);
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++) {
         err = advance_transaction(m, &v, h, last);
-        if (err == DROVER_NO_NODE || err == DROVER_BAD_VERSION || err == DROVER_UNKNOWN)
+        if (is_open(err))
             err = advance_settled(m, &v, h, last, err);
     }
-    nodes_release(&v);
     return err == DROVER_NOT_TRIED ? DROVER_UNKNOWN : err;
 }
 
@@ -331,7 +276,6 @@ static int release_transaction(struct queue_registration *m, struct queue_nodes 
                                const struct queue_hold *h)
 {
     struct txn t = {.a = &v->a};
-
     txn_add(&t, QUEUE, keeper_op_check(v->path, h->version));
     txn_add(&t, OWNER, keeper_op_delete(v->owner_path, 0));
     txn_add(
@@ -343,35 +287,30 @@ static int release_transaction(struct queue_registration *m, struct queue_nodes 
 static int release_settled(struct queue_registration *m, struct queue_nodes *v,
                            struct queue_hold *h, int err)
 {
-    int looked = settle(m, v, err);
-
-    if (!looked)
-        looked = look(v, m);
+    int looked = look_after(err, v, m);
     if (is_lost(looked, v, h))
         return lose(m, h, 0);
     if (looked && looked != DROVER_DAMAGED)
         return looked;
-    h->version = v->version;
+    h->version = v->info.version;
     return DROVER_NOT_TRIED;
 }
 
 int queue_registration_release(struct queue_registration *m, const char *queue)
 {
     struct queue_hold *h = queue_registration_find(m, queue);
-    struct queue_nodes v = {0};
+    CLEANUP(nodes_release) struct queue_nodes v = {0};
     int err = DROVER_NOT_TRIED;
-
     if (!h)
         return 0;
     nodes_name(&v, m, queue);
     for (int i = 0; i < TRIES_MAX && err == DROVER_NOT_TRIED; i++) {
         err = release_transaction(m, &v, h);
-        if (err == DROVER_NO_NODE || err == DROVER_BAD_VERSION || err == DROVER_UNKNOWN)
+        if (is_open(err))
             err = release_settled(m, &v, h, err);
         else if (!err)
             drop_hold(m, h);
     }
-    nodes_release(&v);
     return err == DROVER_NOT_TRIED ? DROVER_UNKNOWN : err;
 }
 
@@ -381,7 +320,6 @@ static int take_step(struct queue_steps *s, const char *queue)
 {
     int err = queue_registration_take(&s->registration, queue);
     char path[QUEUE_PATH_SIZE];
-
     if (err == DROVER_DAMAGED) {
         queues_path(&s->registration.queues, path, "queues/%s", queue);
         queue_warn(&s->warnings, path, 0, "its data is not {\"last\": \"...\"}");
@@ -389,49 +327,46 @@ static int take_step(struct queue_steps *s, const char *queue)
     return err;
 }
 
-static int carry_out(struct queue_steps *s, const struct queue_worker_action *a)
+/* Where the queue stands, as far as is known. */
+static int64_t last_of(struct queue_registration *r, const char *queue)
 {
-    struct queue_registration *r = &s->registration;
-
-    switch (a->kind) {
-    case WORKER_JOIN:
-        return queue_registration_join(r);
-    case WORKER_LOOK:
-        return queue_membership_read(&s->membership, &r->queues, &s->warnings);
-    case WORKER_TAKE:
-        return take_step(s, a->queue);
-    case WORKER_RELEASE:
-        return queue_registration_release(r, a->queue);
-    case WORKER_ADVANCE:
-        return queue_registration_advance(r, a->queue, a->last);
-    case WORKER_CONFIRM:
-        return queue_registration_confirm(r);
-    default:
-        queue_registration_leave(r);
-        return 0;
-    }
+    struct queue_hold *h = queue_registration_find(r, queue);
+    return h ? h->last : 0;
 }
 
 int queue_step(struct queue_steps *s, const struct queue_worker_action *a)
 {
+    struct queue_registration *r = &s->registration;
     struct queue_worker *w = &s->worker;
-    int err = carry_out(s, a);
-    int64_t now_ms = s->now_ms(s->arg);
-    struct queue_hold *h = queue_registration_find(&s->registration, a->queue);
-    int64_t last = h ? h->last : 0;
-
-    if (a->kind == WORKER_JOIN)
-        queue_worker_joined(w, now_ms, err, s->registration.name);
-    else if (a->kind == WORKER_LOOK)
-        queue_worker_looked(w, now_ms, err, &s->membership);
-    else if (a->kind == WORKER_TAKE)
-        queue_worker_took(w, now_ms, a->queue, err, last);
-    else if (a->kind == WORKER_RELEASE)
-        queue_worker_released(w, now_ms, a->queue, err);
-    else if (a->kind == WORKER_ADVANCE)
-        queue_worker_advanced(w, now_ms, a->queue, err, last);
-    else if (a->kind == WORKER_CONFIRM)
-        queue_worker_confirmed(w, now_ms, err);
+    int err = 0;
+    switch (a->kind) {
+    case WORKER_JOIN:
+        err = queue_registration_join(r);
+        queue_worker_joined(w, s->now_ms(s->arg), err, r->name);
+        break;
+    case WORKER_LOOK:
+        err = queue_membership_read(&s->membership, &r->queues, &s->warnings);
+        queue_worker_looked(w, s->now_ms(s->arg), err, &s->membership);
+        break;
+    case WORKER_TAKE:
+        err = take_step(s, a->queue);
+        queue_worker_took(w, s->now_ms(s->arg), a->queue, err, last_of(r, a->queue));
+        break;
+    case WORKER_RELEASE:
+        err = queue_registration_release(r, a->queue);
+        queue_worker_released(w, s->now_ms(s->arg), a->queue, err);
+        break;
+    case WORKER_ADVANCE:
+        err = queue_registration_advance(r, a->queue, a->last);
+        queue_worker_advanced(w, s->now_ms(s->arg), a->queue, err, last_of(r, a->queue));
+        break;
+    case WORKER_CONFIRM:
+        err = queue_registration_confirm(r);
+        queue_worker_confirmed(w, s->now_ms(s->arg), err);
+        break;
+    default:
+        queue_registration_leave(r);
+    }
     return err;
 }
 

@@ -10,7 +10,7 @@
  * until our session ends. A release in doubt is repeated for the same reason.
  *
  * Plans: all workers that see the same lists compute the same assignment, also if others have begun
- * to carry it out (assign.h). If the lists change during a re-balancing, two workers may have
+ * to carry it out (membership.h). If the lists change during a re-balancing, two workers may have
  * different plans; owner nodes keep that harmless. The lists are read again, soon while the plan is
  * not carried out, and now and then at rest, so that a queue in nobody's plan is found.
  */
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "queue/assign.h"
+#include "queue/membership.h"
 
 void queue_worker_init(struct queue_worker *w, const struct queue_worker_options *o)
 {
@@ -47,13 +47,9 @@ static struct queue_assignment *find(const struct queue_worker *w, const char *q
 static struct queue_assignment *find_or_add(struct queue_worker *w, const char *queue)
 {
     struct queue_assignment *d = find(w, queue);
-
     if (d)
         return d;
-    if (w->assignment_count == w->assignment_cap) {
-        w->assignment_cap = w->assignment_cap ? 2 * w->assignment_cap : 16;
-        w->assignments = mem_realloc(w->assignments, w->assignment_cap * sizeof *w->assignments);
-    }
+    mem_grow(w->assignments, w->assignment_count, w->assignment_cap);
     d = &w->assignments[w->assignment_count++];
     *d = (struct queue_assignment){.stage = WANTED};
     snprintf(d->queue, sizeof d->queue, "%s", queue);
@@ -64,19 +60,12 @@ static struct queue_assignment *find_or_add(struct queue_worker *w, const char *
 static void forget(struct queue_worker *w)
 {
     size_t kept = 0;
-
     for (size_t i = 0; i < w->assignment_count; i++) {
         const struct queue_assignment *d = &w->assignments[i];
-
         if (d->planned || d->stage != WANTED || d->doubt)
             w->assignments[kept++] = *d;
     }
     w->assignment_count = kept;
-}
-
-static bool is_held(const struct queue_assignment *d)
-{
-    return d->stage != WANTED && !d->orphan && !(d->stage == IDLE && d->doubt);
 }
 
 static void let_go(struct queue_assignment *d)
@@ -86,28 +75,13 @@ static void let_go(struct queue_assignment *d)
     d->failures = 0;
 }
 
-bool queue_worker_owns(const struct queue_worker *w, const char *queue)
-{
-    const struct queue_assignment *d = find(w, queue);
-
-    return d && is_held(d);
-}
-
-size_t queue_worker_owned(const struct queue_worker *w)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < w->assignment_count; i++)
-        count += is_held(&w->assignments[i]);
-    return count;
-}
-
 /* Reading the lists. */
 
 static bool is_carried_out(const struct queue_worker *w)
 {
     for (size_t i = 0; i < w->assignment_count; i++)
-        if (w->assignments[i].planned != is_held(&w->assignments[i]) || w->assignments[i].doubt)
+        if (w->assignments[i].planned != queue_assignment_is_held(&w->assignments[i]) ||
+            w->assignments[i].doubt)
             return false;
     return w->planned;
 }
@@ -115,7 +89,6 @@ static bool is_carried_out(const struct queue_worker *w)
 void queue_worker_changed(struct queue_worker *w, int64_t now_ms)
 {
     int64_t longest_ms = WORKER_QUIET_ROUNDS * w->o.quiet_ms;
-
     if (!w->changed)
         w->changed_ms = now_ms;
     w->changed = true;
@@ -128,7 +101,6 @@ void queue_worker_changed(struct queue_worker *w, int64_t now_ms)
 static void look_later(struct queue_worker *w, int64_t now_ms, size_t worker_count)
 {
     int64_t rest_ms = WORKER_LOOK_MAX_MS + WORKER_LOOK_EACH_MS * (int64_t)worker_count;
-
     w->look_ms = now_ms + (is_carried_out(w) ? rest_ms : w->look_again_ms);
     w->look_again_ms = 2 * w->look_again_ms < rest_ms ? 2 * w->look_again_ms : rest_ms;
 }
@@ -145,7 +117,6 @@ static void stop_waiting(struct queue_worker *w, int64_t now_ms)
 {
     for (size_t i = 0; i < w->assignment_count; i++) {
         struct queue_assignment *d = &w->assignments[i];
-
         if (d->stage == IDLE && (w->stopping || !d->planned))
             d->due_ms = now_ms;
     }
@@ -154,22 +125,19 @@ static void stop_waiting(struct queue_worker *w, int64_t now_ms)
 static void plan(struct queue_worker *w, int64_t now_ms, const struct queue_membership *c,
                  int32_t self)
 {
-    int32_t *owners = mem_alloc((c->queue_count + 1) * sizeof *owners);
-
+    CLEANUP(mem_free) int32_t *owners = mem_alloc((c->queue_count + 1) * sizeof *owners);
     queue_membership_assign(c, owners);
     for (size_t i = 0; i < w->assignment_count; i++)
         w->assignments[i].planned = false;
     for (size_t q = 0; q < c->queue_count; q++) {
         if (owners[q] == self) {
             struct queue_assignment *d = find_or_add(w, c->queues[q]);
-
             d->planned = true;
             if (d->stage == WANTED)
                 d->due_ms = now_ms;
         }
     }
     forget(w);
-    free(owners);
     stop_waiting(w, now_ms);
     w->planned = true;
     look_later(w, now_ms, c->worker_count);
@@ -183,39 +151,33 @@ static bool heard(struct queue_worker *w, int64_t now_ms, int err)
     else if (err != DROVER_UNKNOWN)
         w->contact_ms = w->asked_ms;
     else if (w->stopping && now_ms - w->contact_ms > w->o.timeout_ms)
-        queue_worker_expired(
-            w, now_ms); /* it has expired by now; a worker that stops need not be told */
+        queue_worker_expired(w, now_ms); /* by now; a worker that stops need not be told */
     return w->joined;
-}
-
-static void look_again(struct queue_worker *w, int64_t now_ms)
-{
-    w->changed = true;
-    w->changed_ms = now_ms;
-    w->quiet_ms = now_ms + WORKER_AGAIN_MS;
 }
 
 static void follow(struct queue_worker *w, int64_t now_ms, const struct queue_membership *c)
 {
-    int32_t self = queue_membership_find_worker(c, w->name);
-
-    if (self < 0)
+    size_t self = 0;
+    while (self < c->worker_count && strcmp(c->workers[self].name, w->name))
+        self++;
+    if (self == c->worker_count)
         queue_worker_expired(w, now_ms); /* our node is gone */
     else
-        plan(w, now_ms, c, self);
+        plan(w, now_ms, c, (int32_t)self);
 }
 
 void queue_worker_looked(struct queue_worker *w, int64_t now_ms, int err,
                          const struct queue_membership *c)
 {
-    if (err == DROVER_NO_NODE)
+    if (err == DROVER_NO_NODE) {
         queue_worker_expired(w, now_ms); /* the whole namespace is gone, and our node with it */
-    else if (!heard(w, now_ms, err))
-        return;
-    else if (err)
-        look_again(w, now_ms);
-    else
+    } else if (heard(w, now_ms, err) && err) {
+        w->changed = true;
+        w->changed_ms = now_ms;
+        w->quiet_ms = now_ms + WORKER_AGAIN_MS;
+    } else if (w->joined) {
         follow(w, now_ms, c);
+    }
 }
 
 /* Joining, and losing the session. */
@@ -239,7 +201,6 @@ void queue_worker_expired(struct queue_worker *w, int64_t now_ms)
     w->join_ms = now_ms;
     for (size_t i = 0; i < w->assignment_count; i++) {
         struct queue_assignment *d = &w->assignments[i];
-
         d->planned = false;
         if (d->stage == WORKING)
             d->orphan = true;
@@ -267,7 +228,6 @@ void queue_worker_took(struct queue_worker *w, int64_t now_ms, const char *queue
                        int64_t last)
 {
     struct queue_assignment *d;
-
     if (!heard(w, now_ms, err) || !(d = find(w, queue)))
         return;
     d->doubt = err == DROVER_UNKNOWN;
@@ -288,7 +248,6 @@ void queue_worker_took(struct queue_worker *w, int64_t now_ms, const char *queue
 void queue_worker_freed(struct queue_worker *w, int64_t now_ms, const char *queue)
 {
     struct queue_assignment *d = find(w, queue);
-
     if (d && d->stage == WANTED && d->due_ms > now_ms)
         d->due_ms = now_ms;
 }
@@ -296,7 +255,6 @@ void queue_worker_freed(struct queue_worker *w, int64_t now_ms, const char *queu
 void queue_worker_released(struct queue_worker *w, int64_t now_ms, const char *queue, int err)
 {
     struct queue_assignment *d;
-
     if (!heard(w, now_ms, err) || !(d = find(w, queue)))
         return;
     if (err) {
@@ -315,7 +273,6 @@ void queue_worker_advanced(struct queue_worker *w, int64_t now_ms, const char *q
                            int64_t last)
 {
     struct queue_assignment *d;
-
     if (!heard(w, now_ms, err) || !(d = find(w, queue)))
         return;
     d->due_ms = now_ms;
@@ -335,7 +292,6 @@ void queue_worker_advanced(struct queue_worker *w, int64_t now_ms, const char *q
 static int64_t backoff_ms(const struct queue_worker *w, int failures)
 {
     int64_t ms = w->o.back_off_ms;
-
     for (int i = 1; i < failures && ms < WORKER_BACKOFF_MAX_MS; i++)
         ms *= 2;
     return ms < WORKER_BACKOFF_MAX_MS ? ms : WORKER_BACKOFF_MAX_MS;
@@ -353,7 +309,6 @@ void queue_worker_worked(struct queue_worker *w, int64_t now_ms, const char *que
                          enum queue_worker_result result, int64_t id)
 {
     struct queue_assignment *d = find(w, queue);
-
     w->working--;
     if (d->orphan) {
         d->orphan = false;
@@ -381,7 +336,6 @@ void queue_worker_posted(struct queue_worker *w, int64_t now_ms, const char *que
 {
     for (size_t i = 0; i < w->assignment_count; i++) {
         struct queue_assignment *d = &w->assignments[i];
-
         if (queue && strcmp(d->queue, queue))
             continue;
         d->news = d->stage == WORKING;

@@ -99,6 +99,12 @@ struct queue_assignment {
     int failures; /* of the next message */
 };
 
+/* Whether this worker owns the queue, as far as it knows. */
+static inline bool queue_assignment_is_held(const struct queue_assignment *d)
+{
+    return d->stage != WANTED && !d->orphan && !(d->stage == IDLE && d->doubt);
+}
+
 struct queue_worker {
     struct queue_worker_options o;
     char name[64];
@@ -147,9 +153,5 @@ void queue_worker_expired(struct queue_worker *w, int64_t now_ms);
 
 /* Finish what is in progress, release everything, end. */
 void queue_worker_stop(struct queue_worker *w, int64_t now_ms);
-
-/* Whether it owns the queue, as far as it knows; and how many it owns. */
-bool queue_worker_owns(const struct queue_worker *w, const char *queue);
-size_t queue_worker_owned(const struct queue_worker *w);
 
 #endif

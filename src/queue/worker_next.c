@@ -4,51 +4,34 @@
 
 #include "queue/worker.h"
 
-static bool wants_take(const struct queue_worker *w, const struct queue_assignment *d)
+/* The steps of an assignment, in order of precedence. */
+static const enum queue_worker_kind STEPS[] = {WORKER_ADVANCE, WORKER_RELEASE, WORKER_TAKE,
+                                               WORKER_WORK};
+
+static bool wants(const struct queue_worker *w, const struct queue_assignment *d,
+                  enum queue_worker_kind step)
 {
-    return d->stage == WANTED && (d->doubt || (d->planned && !w->changed && !w->stopping));
+    switch (step) {
+    case WORKER_ADVANCE:
+        return d->stage == PROCESSED;
+    case WORKER_RELEASE:
+        return d->stage == IDLE && (d->doubt || w->stopping || (!d->planned && !w->changed));
+    case WORKER_TAKE:
+        return d->stage == WANTED && (d->doubt || (d->planned && !w->changed && !w->stopping));
+    default: /* WORKER_WORK */
+        return d->stage == IDLE && !d->doubt && !w->stopping && (d->planned || w->changed) &&
+               w->working < w->o.parallel;
+    }
 }
-
-static bool wants_release(const struct queue_worker *w, const struct queue_assignment *d)
-{
-    return d->stage == IDLE && (d->doubt || w->stopping || (!d->planned && !w->changed));
-}
-
-static bool wants_advance(const struct queue_worker *w, const struct queue_assignment *d)
-{
-    (void)w;
-    return d->stage == PROCESSED;
-}
-
-static bool wants_work(const struct queue_worker *w, const struct queue_assignment *d)
-{
-    return d->stage == IDLE && !d->doubt && !w->stopping && (d->planned || w->changed) &&
-           w->working < w->o.parallel;
-}
-
-enum { STEP_WORK = 3 };
-
-/* in order of precedence */
-static const struct {
-    enum queue_worker_kind kind;
-    bool (*wants)(const struct queue_worker *w, const struct queue_assignment *d);
-} STEPS[] = {
-    {WORKER_ADVANCE, wants_advance},
-    {WORKER_RELEASE, wants_release},
-    {WORKER_TAKE, wants_take},
-    [STEP_WORK] = {WORKER_WORK, wants_work},
-};
 
 /* The assignment that has waited longest for a step; *at_ms: when the next one is due. */
-static struct queue_assignment *most_due(const struct queue_worker *w, size_t step, int64_t now_ms,
-                                         int64_t *at_ms)
+static struct queue_assignment *most_due(const struct queue_worker *w, enum queue_worker_kind step,
+                                         int64_t now_ms, int64_t *at_ms)
 {
     struct queue_assignment *found = NULL;
-
     for (size_t i = 0; i < w->assignment_count; i++) {
         struct queue_assignment *d = &w->assignments[i];
-
-        if (!STEPS[step].wants(w, d))
+        if (!wants(w, d, step))
             continue;
         if (d->due_ms > now_ms)
             *at_ms = d->due_ms < *at_ms ? d->due_ms : *at_ms;
@@ -56,11 +39,6 @@ static struct queue_assignment *most_due(const struct queue_worker *w, size_t st
             found = d;
     }
     return found;
-}
-
-static bool is_fresh(const struct queue_worker *w, int64_t now_ms)
-{
-    return now_ms - w->contact_ms <= w->o.timeout_ms / 3;
 }
 
 static void begin(struct queue_worker *w, struct queue_assignment *d, enum queue_worker_kind kind,
@@ -84,10 +62,10 @@ static bool next_step(struct queue_worker *w, int64_t now_ms, int64_t *at_ms,
                       struct queue_worker_action *a)
 {
     for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS; i++) {
-        struct queue_assignment *d = most_due(w, i, now_ms, at_ms);
-
-        if (d && (STEPS[i].kind != WORKER_WORK || is_fresh(w, now_ms))) {
-            begin(w, d, STEPS[i].kind, a);
+        struct queue_assignment *d = most_due(w, STEPS[i], now_ms, at_ms);
+        bool is_sure = now_ms - w->contact_ms <= w->o.timeout_ms / 3;
+        if (d && (STEPS[i] != WORKER_WORK || is_sure)) {
+            begin(w, d, STEPS[i], a);
             return true;
         }
     }
@@ -97,7 +75,6 @@ static bool next_step(struct queue_worker *w, int64_t now_ms, int64_t *at_ms,
 static bool wants_look(const struct queue_worker *w, int64_t now_ms, int64_t *at_ms)
 {
     int64_t when_ms = w->changed ? w->quiet_ms : w->look_ms;
-
     if (w->stopping)
         return false;
     *at_ms = when_ms < *at_ms ? when_ms : *at_ms;
@@ -108,8 +85,7 @@ static bool wants_look(const struct queue_worker *w, int64_t now_ms, int64_t *at
 static bool wants_confirm(const struct queue_worker *w, int64_t now_ms, int64_t *at_ms)
 {
     int64_t when_ms = w->contact_ms + w->o.timeout_ms / 3 + 1, never = INT64_MAX;
-    bool wanted = w->working || most_due(w, STEP_WORK, now_ms, &never);
-
+    bool wanted = w->working || most_due(w, WORKER_WORK, now_ms, &never);
     if (!wanted)
         return false;
     if (when_ms < w->confirm_ms)
@@ -140,7 +116,6 @@ static void next_outside(struct queue_worker *w, int64_t now_ms, struct queue_wo
 static void next_inside(struct queue_worker *w, int64_t now_ms, struct queue_worker_action *a)
 {
     int64_t at_ms = INT64_MAX;
-
     if (wants_look(w, now_ms, &at_ms))
         a->kind = WORKER_LOOK;
     else if (next_step(w, now_ms, &at_ms, a))

@@ -23,7 +23,6 @@
 #include "keeper/keeper.h"
 #include "keeper/local/local.h"
 
-struct zookeeper_session;
 struct leader;
 struct service;
 struct session_table;
@@ -39,7 +38,7 @@ struct context_listener {
 enum { CONTEXT_LISTENERS_MAX = 16 };
 
 struct context {
-    uv_loop_t *loop;
+    uv_loop_t *loop;     /* NULL: not open */
     struct local *local; /* NULL on an ensemble */
     struct events *events;
     struct metrics *metrics;        /* modules register theirs when they open */
@@ -62,6 +61,26 @@ struct context {
     struct context_listener listeners[CONTEXT_LISTENERS_MAX];
     size_t listener_count;
 };
+
+/*
+ * The server's session on a ZooKeeper ensemble. One that has ended is closed, on the loop, when its
+ * last borrower has returned it. Callbacks of the keeper run on the loop. After the first time,
+ * connecting and everything else that waits for the ensemble happens on another thread.
+ */
+struct zookeeper_session;
+
+struct zookeeper_session_options {
+    const char *url;
+    const char *auth_file; /* contains "user:password"; NULL: $DROVER_ZK_AUTH, if set */
+    int32_t timeout_ms;    /* of the session; 0: KEEPER_TIMEOUT_DEFAULT_MS */
+};
+
+/* Connects, and warns if everybody may write below the chroot. */
+int zookeeper_session_open(uv_loop_t *loop, const struct zookeeper_session_options *o,
+                           struct zookeeper_session **ret_ensemble, struct err_info *ret_error);
+
+/* Ends the session; all borrowers have returned it. Frees itself: run the loop until then. */
+void zookeeper_session_close(struct zookeeper_session *e);
 
 /* Exactly one of local and ensemble is given. */
 int context_open(struct context *h, uv_loop_t *loop, struct local *local,

@@ -24,8 +24,7 @@ struct leader {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
     bool closing, gone, look; /* look: check again who leads */
-    bool doubt;
-    bool leads;
+    bool doubt;               /* does not lead, or has to lead again */
     char url[LEADER_URL_SIZE];
 };
 
@@ -38,65 +37,56 @@ struct candidacy {
     struct keeper_watch *before_watch, *epoch_watch;
 };
 
-static void signal_look(struct leader *l)
+/* Sets one of the flags that the lock guards, and wakes the thread. */
+static void set_flag(struct leader *l, bool *flag)
 {
     LOCKED(&l->lock);
-    l->look = true;
+    *flag = l->look = true;
     pthread_cond_broadcast(&l->changed);
 }
 
 static void on_event(void *arg, enum keeper_event event, const char *path)
 {
+    struct leader *l = arg;
     (void)event, (void)path;
-    signal_look(arg);
+    set_flag(l, &l->look);
 }
 
 void leader_session_changed(struct leader *l)
 {
-    LOCKED(&l->lock);
-    l->gone = l->look = true;
-    pthread_cond_broadcast(&l->changed);
+    set_flag(l, &l->gone);
 }
 
 void leader_doubt(struct leader *l)
 {
-    LOCKED(&l->lock);
-    l->doubt = l->look = true;
-    pthread_cond_broadcast(&l->changed);
+    set_flag(l, &l->doubt);
 }
 
-/* Waits for a change, or for a while. False: the session has ended, or the thread shall. */
-static bool wait_for_look(struct leader *l, int64_t timeout_ms)
+/* Waits for a change. False: the session has ended, or the thread shall. */
+static bool wait_for_look(struct leader *l)
 {
-    int64_t until = timeout_ms ? clock_boot_ms() + timeout_ms : INT64_MAX;
-
     LOCKED(&l->lock);
-    while (!l->look && !l->closing && clock_boot_ms() < until)
-        cond_wait_until(&l->changed, &l->lock, until);
+    while (!l->look && !l->closing)
+        cond_wait_until(&l->changed, &l->lock, INT64_MAX);
     l->look = false;
     return !l->closing && !l->gone;
 }
 
-static bool over(struct leader *l)
+/* Waits before the next attempt, whatever changes meanwhile, as long as there is a session. */
+static void wait_for_retry(struct leader *l)
 {
+    int64_t until = clock_boot_ms() + RETRY_MS;
     LOCKED(&l->lock);
-    return l->closing || l->gone;
+    while (!l->gone && !l->closing && clock_boot_ms() < until)
+        cond_wait_until(&l->changed, &l->lock, until);
+    l->look = true;
 }
 
 static void set_url(struct leader *l, const char *url, bool leads)
 {
     LOCKED(&l->lock);
     snprintf(l->url, sizeof l->url, "%s", url);
-    l->leads = leads;
-}
-
-static void note(struct leader *l, const char *what, const char *why)
-{
-    char line[700];
-
-    snprintf(line, sizeof line, "%s%s%s", what, why ? ": " : "", why ? why : "");
-    if (l->o.note)
-        l->o.note(l->o.arg, line);
+    l->doubt |= !leads;
 }
 
 /* Leading. */
@@ -105,41 +95,38 @@ static void stop_all(struct leader *l)
 {
     while (l->led) {
         struct leader_follower *f = &l->followers[--l->led];
-
         f->stop(f->arg);
     }
 }
 
-static int fence(struct candidacy *s, struct keeper_op *ret_fence)
+static void note_failure(struct leader *l, const char *why)
 {
-    struct keeper_stat stat;
-    int err = keeper_set(s->k, LEADER_EPOCH, str_of(s->l->own_url), KEEPER_ANY_VERSION, &stat);
-
-    if (!err)
-        *ret_fence = keeper_op_check(LEADER_EPOCH, stat.version);
-    return err;
+    char line[700];
+    snprintf(line, sizeof line, "cannot lead: %s", why);
+    if (l->o.note)
+        l->o.note(l->o.arg, line);
 }
 
 /* Sets the fence against every earlier leader, this server included, and starts the followers. */
 static int lead(struct candidacy *s)
 {
     struct leader *l = s->l;
-    struct keeper_op check;
+    struct keeper_stat stat;
     struct err_info e = {""};
-    int err = fence(s, &check);
-
-    for (size_t i = 0; !err && i < l->follower_count; i++) {
+    TRY(keeper_set(s->k, LEADER_EPOCH, str_of(l->own_url), KEEPER_ANY_VERSION, &stat));
+    struct keeper_op fence = keeper_op_check(LEADER_EPOCH, stat.version);
+    for (size_t i = 0; i < l->follower_count; i++) {
         struct leader_follower *f = &l->followers[i];
-
         if (i == l->led)
             l->led++;
-        err = f->lead(f->arg, s->k, &check, &e);
-        if (err)
-            note(l, "cannot lead", e.text[0] ? e.text : drover_err_message(err));
+        int err = f->lead(f->arg, s->k, &fence, &e);
+        if (err) {
+            note_failure(l, e.text[0] ? e.text : drover_err_message(err));
+            return err;
+        }
     }
-    if (!err)
-        set_url(l, "", true);
-    return err;
+    set_url(l, "", true);
+    return 0;
 }
 
 /* Standing for election. */
@@ -147,11 +134,9 @@ static int lead(struct candidacy *s)
 static int make_ground(struct keeper *k)
 {
     static const char *const paths[] = {"/drover", LEADER_ROOT, LEADER_EPOCH};
-    int err = 0;
-
-    for (size_t i = 0; i < sizeof paths / sizeof *paths && !err; i++)
-        err = keeper_ensure(k, paths[i], STR(""));
-    return err;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        TRY(keeper_ensure(k, paths[i], STR("")));
+    return 0;
 }
 
 static void unwatch_before(struct candidacy *s)
@@ -167,7 +152,6 @@ static void unwatch_before(struct candidacy *s)
 static int watch_before(struct candidacy *s, const char *name)
 {
     char path[sizeof LEADER_ROOT + 64];
-
     snprintf(path, sizeof path, "%s/%s", LEADER_ROOT, name);
     if (s->before && !strcmp(s->before, path))
         return 0;
@@ -176,7 +160,7 @@ static int watch_before(struct candidacy *s, const char *name)
     s->before = mem_dup(path, strlen(path));
     int err = keeper_exists(s->k, path, NULL);
     if (err == DROVER_NO_NODE)
-        signal_look(s->l);
+        set_flag(s->l, &s->l->look);
     return err == DROVER_NO_NODE ? 0 : err;
 }
 
@@ -184,11 +168,9 @@ static int watch_before(struct candidacy *s, const char *name)
 static int learn_url(struct candidacy *s)
 {
     CLEANUP(buf_release) struct buf b = {0};
-    int err = keeper_get(s->k, LEADER_EPOCH, &b, NULL);
-
-    if (!err)
-        set_url(s->l, buf_text(&b), false);
-    return err;
+    TRY(keeper_get(s->k, LEADER_EPOCH, &b, NULL));
+    set_url(s->l, buf_text(&b), false);
+    return 0;
 }
 
 static int become_candidate(struct candidacy *s)
@@ -205,47 +187,42 @@ static int become_candidate(struct candidacy *s)
 static long place_of(const struct candidacy *s, const struct keeper_names *names)
 {
     const char *own = s->node ? strrchr(s->node, '/') + 1 : "";
-
     for (size_t i = 0; i < names->count; i++)
         if (!strcmp(names->names[i], own))
             return (long)i;
     return -1;
 }
 
-static int follow(struct candidacy *s, const char *before)
-{
-    stop_all(s->l);
-    int err = watch_before(s, before);
-    return err ? err : learn_url(s);
-}
-
-static bool take_doubt(struct leader *l)
+/* Whether the first candidate has to lead (again). */
+static bool must_lead(struct leader *l)
 {
     LOCKED(&l->lock);
-    bool doubt = l->doubt;
+    bool must = l->doubt;
     l->doubt = false;
-    return doubt;
+    return must;
 }
 
 /* Checks once who leads, and acts on it. */
 static int look(struct candidacy *s)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    bool doubt = take_doubt(s->l);
-    int err = keeper_children(s->k, LEADER_ROOT, &names, NULL);
-    long place = err ? 0 : place_of(s, &names);
-
-    if (!err && place < 0) {
-        err = become_candidate(s);
-        signal_look(s->l);
-    } else if (!err && place > 0) {
-        err = follow(s, names.names[place - 1]);
-    } else if (!err && (doubt || !leader_is_here(s->l))) {
-        unwatch_before(s);
-        err = lead(s);
-        if (err)
-            leader_doubt(s->l);
+    TRY(keeper_children(s->k, LEADER_ROOT, &names, NULL));
+    long place = place_of(s, &names);
+    if (place < 0) {
+        set_flag(s->l, &s->l->look);
+        return become_candidate(s);
     }
+    if (place > 0) {
+        stop_all(s->l);
+        TRY(watch_before(s, names.names[place - 1]));
+        return learn_url(s);
+    }
+    if (!must_lead(s->l))
+        return 0;
+    unwatch_before(s);
+    int err = lead(s);
+    if (err)
+        leader_doubt(s->l);
     return err;
 }
 
@@ -253,59 +230,55 @@ static void stand(struct leader *l, struct keeper *k)
 {
     struct candidacy s = {.l = l, .k = k};
     int err = make_ground(k);
-
     if (!err)
         err = keeper_watch(k, LEADER_EPOCH, KEEPER_WATCH_DATA, on_event, l, &s.epoch_watch);
-    signal_look(l);
-    while (wait_for_look(l, err ? RETRY_MS : 0) && err != DROVER_SESSION_EXPIRED) {
+    set_flag(l, &l->look);
+    while (err != DROVER_SESSION_EXPIRED && wait_for_look(l)) {
         err = look(&s);
-        if (err && err != DROVER_SESSION_EXPIRED && !over(l))
-            wait_for_look(l, RETRY_MS), signal_look(l);
+        if (err && err != DROVER_SESSION_EXPIRED)
+            wait_for_retry(l);
     }
     stop_all(l);
     set_url(l, "", false);
     unwatch_before(&s);
     if (s.epoch_watch)
         keeper_unwatch(k, s.epoch_watch);
+    /* So that the next one need not wait for the session to end. */
     if (s.node && err != DROVER_SESSION_EXPIRED)
-        keeper_delete(
-            k, s.node,
-            KEEPER_ANY_VERSION); /* so that the next one need not wait for the session to end */
+        keeper_delete(k, s.node, KEEPER_ANY_VERSION);
     free(s.node);
+}
+
+/* False: the thread ends. */
+static bool begin_candidacy(struct leader *l)
+{
+    LOCKED(&l->lock);
+    l->gone = false;
+    return !l->closing;
 }
 
 static void *leader_main(void *arg)
 {
     struct leader *l = arg;
-
-    for (;;) {
-        pthread_mutex_lock(&l->lock);
-        l->gone = false;
-        if (l->closing) {
-            pthread_mutex_unlock(&l->lock);
-            return NULL;
-        }
-        pthread_mutex_unlock(&l->lock);
+    while (begin_candidacy(l)) {
         struct keeper *k = l->o.borrow(l->o.arg);
-        if (!k) {
-            wait_for_look(l, RETRY_MS);
-            continue;
+        if (k) {
+            stand(l, k);
+            l->o.give_back(l->o.arg, k);
         }
-        stand(l, k);
-        l->o.give_back(l->o.arg, k);
-        if (!over(l))
-            wait_for_look(l, RETRY_MS);
+        wait_for_retry(l);
     }
+    return NULL;
 }
 
 struct leader *leader_open(const struct leader_options *o)
 {
     struct leader *l = mem_zalloc(sizeof *l);
-
     l->o = *o;
     l->own_url = mem_dup(o->url, strlen(o->url));
     pthread_mutex_init(&l->lock, NULL);
     cond_init(&l->changed);
+    l->doubt = true;
     return l;
 }
 
@@ -323,10 +296,7 @@ void leader_begin(struct leader *l)
 
 void leader_close(struct leader *l)
 {
-    pthread_mutex_lock(&l->lock);
-    l->closing = true;
-    pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
+    set_flag(l, &l->closing);
     if (l->begun)
         pthread_join(l->thread, NULL);
     pthread_cond_destroy(&l->changed);
@@ -342,10 +312,4 @@ void leader_url(struct leader *l, char url[LEADER_URL_SIZE])
         return;
     LOCKED(&l->lock);
     memcpy(url, l->url, LEADER_URL_SIZE);
-}
-
-bool leader_is_here(struct leader *l)
-{
-    LOCKED(&l->lock);
-    return l->leads;
 }

@@ -65,9 +65,8 @@ void leader_doubt(struct leader *l);
 
 /*
  * The URL of the leader; empty: none is known, or this server leads, as it always does without a
- * struct leader (NULL). Then, whether this server leads.
+ * struct leader (NULL).
  */
 void leader_url(struct leader *l, char url[LEADER_URL_SIZE]);
-bool leader_is_here(struct leader *l);
 
 #endif

@@ -1,42 +1,199 @@
+/* The modules; health, readiness, and the metrics of process and keeper. */
 #include "server/modules.h"
 
 #include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
-int modules_open(struct modules *r, struct context *h, struct err_info *ret_error)
+#include "base/mem.h"
+#include "http/metrics.h"
+
+static void get_healthz(struct http_request *r)
 {
-    for (; r->table[r->count]; r->count++) {
-        assert(r->count < MODULES_MAX);
-        int err = r->table[r->count]->open(h, &r->opened[r->count], ret_error);
-        if (err) {
-            modules_close(r);
-            return err;
-        }
-    }
-    return 0;
+    http_reply(r, 200, STR("{\"status\":\"ok\"}"));
 }
 
-void modules_close(struct modules *r)
+/* What the server waits for: the keeper, or a module; NULL: nothing. */
+static const char *waits_for(struct modules *m)
 {
-    while (r->count) {
-        r->count--;
-        r->table[r->count]->close(r->opened[r->count]);
-    }
+    struct keeper *k = context_keeper(m->context);
+    if (!k)
+        return "the keeper";
+    context_return(m->context, k);
+    for (size_t i = 0; i < m->count; i++)
+        if (m->table[i]->ready && !m->table[i]->ready(m->opened[i]))
+            return m->table[i]->name;
+    return NULL;
 }
 
-size_t modules_routes(const struct modules *r, struct route_table *tables)
+static void answer_ready(struct http_request *r, const char *waiting)
+{
+    if (waiting)
+        http_reply_errorf(r, 503, "waiting for %s", waiting);
+    else
+        get_healthz(r);
+}
+
+/*
+ * A session may look alive while the ensemble cannot be reached, so readiness asks the ensemble. A
+ * commit does not wait for a connection. The session is not borrowed meanwhile: closing it calls
+ * back, too. The callback gets a pointer to the request; NULL: the client has left.
+ */
+static void on_probe_gone(struct http_request *r)
+{
+    *(struct http_request **)r->handler_data = NULL;
+}
+
+static void on_probe_done(void *arg, int err, const struct keeper_result *results, size_t count)
+{
+    struct http_request **waiting = arg;
+    (void)results, (void)count;
+    if (*waiting)
+        answer_ready(*waiting, err ? "the ensemble" : NULL);
+    free(waiting);
+}
+
+static int probe_ensemble(struct context *h, struct http_request *r)
+{
+    struct keeper_op look = keeper_op_check("/", KEEPER_ANY_VERSION);
+    struct keeper *k = context_keeper(h);
+    if (!k)
+        return DROVER_UNKNOWN;
+    struct http_request **waiting = mem_alloc(sizeof *waiting);
+    *waiting = r;
+    r->handler_data = waiting;
+    r->gone = on_probe_gone;
+    int err = keeper_commit(k, &look, 1, on_probe_done, waiting);
+    context_return(h, k);
+    if (err)
+        free(waiting);
+    return err;
+}
+
+static void get_readyz(struct http_request *r)
+{
+    struct modules *m = r->arg;
+    const char *waiting = waits_for(m);
+    if (waiting || m->context->local)
+        answer_ready(r, waiting);
+    else if (probe_ensemble(m->context, r))
+        answer_ready(r, "the ensemble");
+}
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/healthz", get_healthz, ROUTE_OPEN, "Tell whether the server runs", "getHealth",
+     .reply = "status:=ok"},
+    {METHOD_GET, "/readyz", get_readyz, 0, "Tell whether the server is ready for requests",
+     "getReadiness", .reply = "status:=ok", .errors = "503 What it waits for"},
+};
+
+size_t modules_routes(struct modules *m, struct route_table *tables)
 {
     size_t count = 0;
-
-    for (size_t i = 0; i < r->count; i++)
-        if (r->table[i]->routes)
-            tables[count++] = r->table[i]->routes(r->opened[i]);
+    for (size_t i = 0; i < m->count; i++)
+        if (m->table[i]->routes)
+            tables[count++] = m->table[i]->routes(m->opened[i]);
+    tables[count++] =
+        (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, m, .tag = "Server"};
     return count;
 }
 
-const char *modules_not_ready(const struct modules *r)
+/* Metrics. */
+
+#define STAT(member, name, type, help)                                                             \
+    {                                                                                              \
+        name, type, help, offsetof(struct local_stats, member)                                     \
+    }
+
+static const struct {
+    const char *name, *type, *help;
+    size_t at;
+} STATS[] = {
+    STAT(zxid, "drover_keeper_zxid", "counter", "The newest transaction."),
+    STAT(durable_zxid, "drover_keeper_durable_zxid", "counter",
+         "The newest transaction that is on disk."),
+    STAT(nodes, "drover_keeper_nodes", "gauge", "Nodes in the tree."),
+    STAT(sessions, "drover_keeper_sessions", "gauge", "Sessions."),
+    STAT(ephemerals, "drover_keeper_ephemerals", "gauge", "Ephemeral nodes."),
+    STAT(watches, "drover_keeper_watches", "gauge", "Watches."),
+    STAT(journal_records, "drover_journal_records_total", "counter",
+         "Records written to the journal."),
+    STAT(journal_bytes, "drover_journal_bytes_total", "counter", "Bytes written to the journal."),
+    STAT(journal_syncs, "drover_journal_syncs_total", "counter", "Syncs of the journal."),
+    STAT(snapshots, "drover_snapshots_total", "counter", "Snapshots written."),
+    STAT(snapshot_zxid, "drover_snapshot_zxid", "gauge",
+         "The transaction at which the newest snapshot begins."),
+};
+
+static void collect_keeper(void *arg, struct buf *page)
 {
-    for (size_t i = 0; i < r->count; i++)
-        if (r->table[i]->ready && !r->table[i]->ready(r->opened[i]))
-            return r->table[i]->name;
-    return NULL;
+    struct context *h = arg;
+    struct local_stats stats;
+    local_stats(h->local, &stats);
+    for (size_t i = 0; i < sizeof STATS / sizeof *STATS; i++) {
+        uint64_t value; /* signed members are never negative */
+        memcpy(&value, (const char *)&stats + STATS[i].at, sizeof value);
+        metrics_put_family(page, STATS[i].name, STATS[i].type, STATS[i].help);
+        metrics_put_sample(page, STATS[i].name, STR(""), (double)value);
+    }
+}
+
+static double read_version(void *arg)
+{
+    (void)arg;
+    return 1;
+}
+
+static double read_ready(void *arg)
+{
+    return !waits_for(arg);
+}
+
+static double read_resident(void *arg)
+{
+    FILE *in = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+    (void)arg;
+    if (in) {
+        if (fscanf(in, "%*u %lu", &pages) != 1)
+            pages = 0;
+        fclose(in);
+    }
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void register_metrics(struct modules *m)
+{
+    struct metrics *to = m->context->metrics;
+    metrics_gauge(to, "drover_info", "version=\"" DROVER_VERSION "\"", "The version.", read_version,
+                  NULL);
+    metrics_gauge(to, "drover_ready", NULL, "1 when /readyz says so.", read_ready, m);
+    metrics_gauge(to, "process_resident_memory_bytes", NULL, "Memory in use.", read_resident, NULL);
+    if (m->context->local)
+        metrics_collector(to, collect_keeper, m->context);
+}
+
+int modules_open(struct modules *m, struct context *h, struct err_info *ret_error)
+{
+    m->context = h;
+    for (; m->table[m->count]; m->count++) {
+        assert(m->count < MODULES_MAX);
+        int err = m->table[m->count]->open(h, &m->opened[m->count], ret_error);
+        if (err) {
+            modules_close(m);
+            return err;
+        }
+    }
+    register_metrics(m);
+    return 0;
+}
+
+void modules_close(struct modules *m)
+{
+    while (m->count) {
+        m->count--;
+        m->table[m->count]->close(m->opened[m->count]);
+    }
 }

@@ -28,31 +28,22 @@ enum { MODULES_MAX = 16 };
 
 struct modules {
     const struct module *const *table; /* ends with NULL; at most MODULES_MAX entries */
+    struct context *context;
     void *opened[MODULES_MAX];
     size_t count; /* how many of the table are open */
 };
 
-/* Opens all modules of the table, or none and says why. */
-int modules_open(struct modules *r, struct context *h, struct err_info *ret_error);
-void modules_close(struct modules *r);
-
-/* Fills tables, which has room for MODULES_MAX; returns how many. */
-size_t modules_routes(const struct modules *r, struct route_table *tables);
-
-/* The name of a module that is not ready; NULL: all are. */
-const char *modules_not_ready(const struct modules *r);
+/*
+ * Opens all modules of the table, or none and says why; and adds the metrics of the process and the
+ * keeper. context->metrics must be set.
+ */
+int modules_open(struct modules *m, struct context *h, struct err_info *ret_error);
+void modules_close(struct modules *m);
 
 /*
- * GET /healthz (the server runs), GET /readyz (it is ready for requests), and the metrics of the
- * process and the keeper. context->metrics must be set.
+ * Fills tables, which has room for MODULES_MAX + 1; returns how many. The last one has GET /healthz
+ * (the server runs) and GET /readyz (it is ready for requests).
  */
-struct health {
-    struct context *context;
-    struct modules *modules;
-    struct local_stats stats; /* of the present page of metrics */
-};
-
-void health_init(struct health *h, struct context *context, struct modules *modules);
-struct route_table health_routes(struct health *h);
+size_t modules_routes(struct modules *m, struct route_table *tables);
 
 #endif

@@ -4,10 +4,8 @@
  * end the process at once, which recovery handles. The first TERM or INT closes everything in order
  * and restores the default handling of signals, so that a second one ends the process at once.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,10 +20,8 @@
 #include "http/server.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
-#include "server/group_commit.h"
 #include "server/modules.h"
 #include "server/serve.h"
-#include "server/zookeeper_session.h"
 
 static const char *const JOURNAL_NAMES[] = {
     [LOCAL_STRICT] = "strict",
@@ -39,7 +35,9 @@ struct serve {
     char *token;
     uv_loop_t loop;
     uv_signal_t signals[2];
-    struct group_commit group_commit;
+    uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
+    int64_t seen;   /* changes that were deferred in the last turn */
+    bool defers;
     struct metrics *metrics;
     struct http_server *http;
     struct wire *wire;
@@ -47,7 +45,6 @@ struct serve {
     struct local *local;
     struct context context;
     struct modules modules;
-    struct health health;
 };
 
 /* The default data directory. */
@@ -55,7 +52,6 @@ struct serve {
 static void default_data(struct buf *b)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
     if (geteuid() == 0)
         buf_printf(b, "/var/lib/drover");
     else if (state && state[0] == '/')
@@ -89,35 +85,67 @@ static const char *keeper_url(struct serve *s)
     return buf_text(&s->keeper_url);
 }
 
+/*
+ * Group commit: the changes that requests on the loop make share the syncs of the journal.
+ *
+ * Under load the loop is always about to make another change, and a sync takes as much CPU time as
+ * a dozen of them. So the keeper defers them (local_set_defers()) until a turn of the loop has
+ * brought no more of them: nothing waits while there is nothing to do. A single change is written
+ * by the loop itself, if the disk is fast.
+ */
+static void start_deferring(struct serve *s)
+{
+    UV_CHECK(uv_idle_init(&s->loop, &s->turn));
+    uv_unref((uv_handle_t *)&s->turn);
+    local_set_defers(s->local, true);
+    s->defers = true;
+}
+
+static void on_turn(uv_idle_t *turn)
+{
+    (void)turn;
+}
+
+/* Before the loop waits. True: the loop has written a change itself, and answers may leave. */
+static bool on_rest(void *arg)
+{
+    struct serve *s = arg;
+    if (!s->defers)
+        return false;
+    int64_t deferred = local_deferred(s->local);
+    if (deferred > s->seen) {
+        s->seen = deferred;
+        UV_CHECK(uv_idle_start(&s->turn, on_turn));
+        return false;
+    }
+    s->seen = 0;
+    uv_idle_stop(&s->turn);
+    if (!deferred || !local_write_deferred(s->local) || !s->context.on_written)
+        return false;
+    s->context.on_written(s->context.on_written_arg);
+    return true;
+}
+
 /* Without HTTP the modules could not be reached: only the ZooKeeper port is served. */
-static int open_modules(struct serve *s)
+static int open_modules(struct serve *s, struct err_info *ret_error)
 {
     struct route_table tables[MODULES_MAX + 3];
-    struct err_info e;
-
     if (!s->http)
         return 0;
     if (s->local && s->options.journal == LOCAL_STRICT)
-        group_commit_open(&s->group_commit, &s->loop, s->local);
-    int err = context_open(&s->context, &s->loop, s->local, s->ensemble, &e);
-    if (!err) {
-        s->context.metrics = s->metrics;
-        s->context.http = s->http;
-        s->context.token = s->token;
-        s->context.data_dir =
-            s->options.journal == LOCAL_NONE || s->ensemble ? NULL : s->options.data;
-        s->context.url = http_url(s->http);
-        s->context.keeper_url = keeper_url(s);
-        s->modules.table = s->options.modules;
-        err = modules_open(&s->modules, &s->context, &e);
-    }
-    if (err) {
-        log_error("%s", e.text);
-        return err;
-    }
-    health_init(&s->health, &s->context, &s->modules);
+        start_deferring(s);
+    s->modules.table = s->options.modules;
+    s->context = (struct context){
+        .metrics = s->metrics,
+        .http = s->http,
+        .token = s->token,
+        .data_dir = s->options.journal == LOCAL_NONE || s->ensemble ? NULL : s->options.data,
+        .url = http_url(s->http),
+        .keeper_url = keeper_url(s),
+    };
+    TRY(context_open(&s->context, &s->loop, s->local, s->ensemble, ret_error));
+    TRY(modules_open(&s->modules, &s->context, ret_error));
     size_t count = modules_routes(&s->modules, tables);
-    tables[count++] = health_routes(&s->health);
     tables[count++] = metrics_routes(s->metrics);
     tables[count++] = events_routes(s->context.events);
     http_serve(s->http, tables, count);
@@ -130,21 +158,18 @@ static void on_note(void *arg, const char *line)
     log_warning("%s", line);
 }
 
-static int open_ensemble(struct serve *s)
+static int open_keeper(struct serve *s, struct err_info *ret_error)
 {
-    struct zookeeper_session_options o = {.url = s->options.keeper,
-                                          .auth_file = s->options.zk_auth,
-                                          .timeout_ms = (int32_t)s->options.zk_timeout_ms};
-    struct err_info e;
-    int err = zookeeper_session_open(&s->loop, &o, &s->ensemble, &e);
-
-    if (err)
-        log_error("%s", e.text);
-    return err;
-}
-
-static int open_local(struct serve *s)
-{
+    struct zookeeper_session_options ensemble = {.url = s->options.keeper,
+                                                 .auth_file = s->options.zk_auth,
+                                                 .timeout_ms = (int32_t)s->options.zk_timeout_ms};
+    if (s->options.keeper)
+        return zookeeper_session_open(&s->loop, &ensemble, &s->ensemble, ret_error);
+    if (!s->options.data && s->options.journal != LOCAL_NONE) {
+        default_data(&s->default_data);
+        s->options.data = buf_text(&s->default_data);
+        make_parents(s->default_data.p);
+    }
     struct local_options o = {
         .mode = (enum local_mode)s->options.journal,
         .dir = s->options.data,
@@ -152,18 +177,7 @@ static int open_local(struct serve *s)
         .reap_ms = s->options.zk_reap_ms,
         .note = on_note,
     };
-    struct err_info e;
-    int err;
-
-    if (!s->options.data && s->options.journal != LOCAL_NONE) {
-        default_data(&s->default_data);
-        o.dir = s->options.data = buf_text(&s->default_data);
-        make_parents(s->default_data.p);
-    }
-    err = local_open(&o, &s->local, &e);
-    if (err)
-        log_error("%s", e.text);
-    return err;
+    return local_open(&o, &s->local, ret_error);
 }
 
 /*
@@ -172,8 +186,10 @@ static int open_local(struct serve *s)
 static void close_modules(void *arg)
 {
     struct serve *s = arg;
-
-    group_commit_close(&s->group_commit);
+    if (s->defers) {
+        local_set_defers(s->local, false);
+        uv_close((uv_handle_t *)&s->turn, NULL);
+    }
     modules_close(&s->modules);
     if (s->context.loop)
         context_close(&s->context);
@@ -191,22 +207,15 @@ static void close_all(struct serve *s)
         close_modules(s);
 }
 
-static bool on_rest(void *arg)
+static int listen_http(struct serve *s, struct err_info *ret_error)
 {
-    struct serve *s = arg;
-
-    if (!group_commit_rest(&s->group_commit) || !s->context.on_written)
-        return false;
-    s->context.on_written(s->context.on_written_arg);
-    return true;
-}
-
-static int listen_http(struct serve *s)
-{
+    if (s->options.token_file)
+        TRY(token_read(s->options.token_file, &s->token, ret_error));
     struct http_options o = {
         .address = s->options.http.address,
         .request_timeout_ms = s->options.http_timeout_ms,
         .connections_max = (size_t)s->options.connections_max,
+        .token = s->token,
         .hosts = s->options.http_hosts.items,
         .host_count = s->options.http_hosts.count,
         .metrics = s->metrics,
@@ -215,45 +224,12 @@ static int listen_http(struct serve *s)
         .closed = close_modules,
         .closed_arg = s,
     };
-    struct err_info e;
-    int err = 0;
-
-    if (s->options.http.none)
-        return 0;
-    if (s->options.token_file)
-        err = token_read(s->options.token_file, &s->token, &e);
-    o.token = s->token;
-    if (!err)
-        err = http_listen(&s->loop, &o, &s->http, &e);
-    if (err)
-        log_error("%s", e.text);
-    return err;
-}
-
-static int listen_wire(struct serve *s)
-{
-    struct err_info e;
-
-    if (s->options.zk.none)
-        return 0;
-    int err = wire_listen(&s->loop, &s->options.zk.address, &s->wire, &e);
-    if (err)
-        log_error("%s", e.text);
-    return err;
-}
-
-/* Binds every port, before the data directory is touched. */
-static int bind_ports(struct serve *s)
-{
-    int err = listen_http(s);
-
-    return err ? err : listen_wire(s);
+    return http_listen(&s->loop, &o, &s->http, ret_error);
 }
 
 static void say_what_is_kept(struct serve *s)
 {
     struct local_stats stats;
-
     if (s->options.keeper) {
         log_info("keeper %s", s->options.keeper);
         return;
@@ -273,7 +249,7 @@ static void say_what_runs(struct serve *s)
     log_info("version %s", DROVER_VERSION);
     say_what_is_kept(s);
     if (s->http)
-        log_info("listening on http://%s", http_address(s->http));
+        log_info("listening on %s", http_url(s->http));
     if (s->wire)
         log_info("listening on zk://%s", wire_address(s->wire));
 }
@@ -283,7 +259,6 @@ static void say_what_runs(struct serve *s)
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct serve *s = handle->data;
-
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
     log_info("stopping: received %s", number == SIGINT ? "SIGINT" : "SIGTERM");
@@ -293,7 +268,6 @@ static void on_signal(uv_signal_t *handle, int number)
 static void catch_signals(struct serve *s)
 {
     static const int numbers[] = {SIGTERM, SIGINT};
-
     for (int i = 0; i < 2; i++) {
         UV_CHECK(uv_signal_init(&s->loop, &s->signals[i]));
         s->signals[i].data = s;
@@ -302,13 +276,14 @@ static void catch_signals(struct serve *s)
 }
 
 /* Starts everything, from the ports to the modules. */
-static int start(struct serve *s)
+static int start(struct serve *s, struct err_info *ret_error)
 {
-    int err = bind_ports(s);
-
-    if (!err)
-        err = s->options.keeper ? open_ensemble(s) : open_local(s);
-    return err ? err : open_modules(s);
+    if (!s->options.http.none)
+        TRY(listen_http(s, ret_error));
+    if (!s->options.zk.none)
+        TRY(wire_listen(&s->loop, &s->options.zk.address, &s->wire, ret_error));
+    TRY(open_keeper(s, ret_error));
+    return open_modules(s, ret_error);
 }
 
 static void release(struct serve *s)
@@ -325,13 +300,14 @@ static void release(struct serve *s)
 int serve(const struct serve_options *o)
 {
     struct serve s = {.options = *o};
-
+    struct err_info e;
     signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of the write */
     file_limit_raise();
     UV_CHECK(uv_loop_init(&s.loop));
     s.metrics = metrics_new();
-    int err = start(&s);
+    int err = start(&s, &e);
     if (err) {
+        log_error("%s", e.text);
         close_all(&s);
     } else {
         if (s.wire)

@@ -1,8 +1,8 @@
 /*
- * An array of sessions with maps by session and by keeper, under one lock. Nothing that may wait
- * for a disk or a network happens under the lock: a session from before a restart is resumed
- * outside, and dropped if another thread was faster; a session that ends is first marked, so that
- * lookups miss it, and then ended outside.
+ * An array of sessions with a map by session, under one lock. Nothing that may wait for a disk or a
+ * network happens under the lock: a session from before a restart is resumed outside, and dropped
+ * if another thread was faster; a session that ends is first marked, so that lookups miss it, and
+ * then ended outside.
  *
  * A session whose nodes could not be deleted (the ensemble cannot be reached) stays, marked, and is
  * retried every RETRY_MS.
@@ -10,6 +10,7 @@
 #include "server/sessions.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -44,7 +45,7 @@ struct session_table {
 
     struct http_session **entries; /* refs start at 1 */
     uint32_t len, cap;
-    struct map by_session, by_keeper;
+    struct map by_session;
 };
 
 static int64_t now_ms(const struct session_table *t)
@@ -56,65 +57,85 @@ static int64_t now_ms(const struct session_table *t)
 static bool same_password(const char *a, const char *b)
 {
     int differ = 0;
-
     for (int i = 0; i < KEEPER_PASSWORD_LEN; i++)
         differ |= a[i] ^ b[i];
     return !differ;
 }
 
-/* Entries, under the lock. */
+/* Ids: the number of the session and its password, in hex. */
 
-static struct http_session *entry_find(struct session_table *t, const struct keeper_session *s)
+static void session_id_write(const struct keeper_session *s, char *to)
 {
-    uint32_t hash = map_hash_u64((uint64_t)s->id);
-
-    for (uint32_t at, ref = map_first(&t->by_session, hash, &at); ref;
-         ref = map_next(&t->by_session, hash, &at)) {
-        struct http_session *g = t->entries[ref - 1];
-
-        if (g->session.id == s->id && same_password(g->session.password, s->password))
-            return g->ending ? NULL : g;
-    }
-    return NULL;
+    to += snprintf(to, 17, "%016llx", (unsigned long long)s->id);
+    for (int i = 0; i < KEEPER_PASSWORD_LEN; i++)
+        to += snprintf(to, 3, "%02x", (unsigned char)s->password[i]);
 }
 
-static struct http_session *entry_of_keeper(struct session_table *t, const struct keeper *k)
+static int nibble(char c)
 {
-    uint32_t hash = map_hash_u64((uintptr_t)k);
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
-    for (uint32_t at, ref = map_first(&t->by_keeper, hash, &at); ref;
-         ref = map_next(&t->by_keeper, hash, &at))
-        if (t->entries[ref - 1]->keeper == k)
-            return t->entries[ref - 1];
+static bool session_id_read(struct str id, struct keeper_session *ret_session)
+{
+    unsigned char bytes[8 + KEEPER_PASSWORD_LEN];
+    uint64_t number = 0;
+    if (id.len != SESSION_ID_LEN)
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        int high = nibble(id.p[2 * i]), low = nibble(id.p[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        bytes[i] = (unsigned char)(high << 4 | low);
+    }
+    for (int i = 0; i < 8; i++)
+        number = number << 8 | bytes[i];
+    ret_session->id = (int64_t)number;
+    memcpy(ret_session->password, bytes + 8, KEEPER_PASSWORD_LEN);
+    return true;
+}
+
+/* Entries, under the lock. */
+
+static uint32_t hash_of(const struct keeper_session *s)
+{
+    return map_hash_u64((uint64_t)s->id);
+}
+
+/* The entry whose keeper is k; k NULL: one that does not end. */
+static struct http_session *entry_find(struct session_table *t, const struct keeper_session *s,
+                                       const struct keeper *k)
+{
+    for (uint32_t at, ref = map_first(&t->by_session, hash_of(s), &at); ref;
+         ref = map_next(&t->by_session, hash_of(s), &at)) {
+        struct http_session *g = t->entries[ref - 1];
+        if (g->session.id == s->id && same_password(g->session.password, s->password) &&
+            (k ? g->keeper == k : !g->ending))
+            return g;
+    }
     return NULL;
 }
 
 static void entry_list(struct session_table *t, struct http_session *g)
 {
-    if (t->len == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 16;
-        t->entries = mem_realloc(t->entries, t->cap * sizeof(struct http_session *));
-    }
+    mem_grow(t->entries, t->len, t->cap);
     t->entries[t->len++] = g;
-    map_add(&t->by_session, map_hash_u64((uint64_t)g->session.id), t->len);
-    map_add(&t->by_keeper, map_hash_u64((uintptr_t)g->keeper), t->len);
+    map_add(&t->by_session, hash_of(&g->session), t->len);
 }
 
 /* The last entry moves into the gap. */
 static void entry_unlist(struct session_table *t, struct http_session *g)
 {
-    uint32_t ref = 1;
     struct http_session *last = t->entries[t->len - 1];
-
+    uint32_t ref = 1;
     while (t->entries[ref - 1] != g)
         ref++;
-    map_remove(&t->by_session, map_hash_u64((uint64_t)g->session.id), ref);
-    map_remove(&t->by_keeper, map_hash_u64((uintptr_t)g->keeper), ref);
+    map_remove(&t->by_session, hash_of(&g->session), ref);
     if (last != g) {
-        map_remove(&t->by_session, map_hash_u64((uint64_t)last->session.id), t->len);
-        map_remove(&t->by_keeper, map_hash_u64((uintptr_t)last->keeper), t->len);
-        map_add(&t->by_session, map_hash_u64((uint64_t)last->session.id), ref);
-        map_add(&t->by_keeper, map_hash_u64((uintptr_t)last->keeper), ref);
+        map_remove(&t->by_session, hash_of(&last->session), t->len);
+        map_add(&t->by_session, hash_of(&last->session), ref);
         t->entries[ref - 1] = last;
     }
     t->len--;
@@ -136,12 +157,6 @@ static int64_t entry_deadline(const struct http_session *g)
     return g->ending ? g->retry_ms : g->seen_ms + g->session.timeout_ms;
 }
 
-/* When to check it again. One that is in use may become silent at any time. */
-static int64_t entry_look_ms(const struct http_session *g, int64_t now)
-{
-    return (g->users || g->waiters) && !g->ending ? now + g->session.timeout_ms : entry_deadline(g);
-}
-
 /* Opening and use. */
 
 static int32_t granted_timeout(int32_t wanted_ms)
@@ -157,21 +172,14 @@ static int entry_connect(struct session_table *t, const struct keeper_options *o
                          struct http_session **ret_entry)
 {
     struct keeper *k = NULL, *host = NULL;
-    struct http_session *g;
-    int err;
-
     if (t->o.local) {
-        err = local_connect(t->o.local, o, &k);
+        TRY(local_connect(t->o.local, o, &k));
     } else {
         host = t->o.host(t->o.arg);
-        err = host ? subsession_open(host, o->timeout_ms, &k) : DROVER_CLOSED;
+        TRY(host ? subsession_open(host, o->timeout_ms, &k) : DROVER_CLOSED);
     }
-    if (err)
-        return err;
-    g = mem_zalloc(sizeof *g);
-    g->keeper = k;
-    g->host = host;
-    g->seen_ms = now_ms(t);
+    struct http_session *g = mem_alloc(sizeof *g);
+    *g = (struct http_session){.keeper = k, .host = host, .seen_ms = now_ms(t)};
     keeper_session(k, &g->session);
     *ret_entry = g;
     return 0;
@@ -189,7 +197,6 @@ int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_
 {
     struct keeper_options o = {.timeout_ms = granted_timeout(timeout_ms)};
     struct http_session *g;
-
     pthread_mutex_lock(&t->lock);
     bool full = t->len >= SESSIONS_MAX;
     pthread_mutex_unlock(&t->lock);
@@ -211,11 +218,10 @@ int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_
 static struct http_session *entry_get(struct session_table *t, struct str id, int *ret_err)
 {
     struct keeper_options o = {0};
-
     *ret_err = DROVER_SESSION_EXPIRED;
     if (!session_id_read(id, &o.resume))
         return NULL;
-    struct http_session *g = entry_find(t, &o.resume);
+    struct http_session *g = entry_find(t, &o.resume, NULL);
     if (g || !t->o.local || !o.resume.id)
         return g;
     pthread_mutex_unlock(&t->lock);
@@ -223,7 +229,7 @@ static struct http_session *entry_get(struct session_table *t, struct str id, in
     pthread_mutex_lock(&t->lock);
     if (*ret_err)
         return NULL;
-    struct http_session *found = entry_find(t, &o.resume);
+    struct http_session *found = entry_find(t, &o.resume, NULL);
     if (!found) {
         entry_list(t, g);
         pthread_cond_broadcast(&t->changed);
@@ -232,78 +238,73 @@ static struct http_session *entry_get(struct session_table *t, struct str id, in
     pthread_mutex_unlock(&t->lock);
     entry_free(t, g);
     pthread_mutex_lock(&t->lock);
-    found = entry_find(t, &o.resume);
+    found = entry_find(t, &o.resume, NULL);
     *ret_err = found ? 0 : DROVER_SESSION_EXPIRED;
     return found;
 }
 
 struct keeper *sessions_use(struct session_table *t, struct str id, int *ret_err)
 {
-    struct keeper *k = NULL;
     int err;
-
     LOCKED(&t->lock);
     struct http_session *g = entry_get(t, id, &err);
-    if (g) {
+    if (g)
         g->users++;
-        k = g->keeper;
-    } else if (ret_err) {
+    else if (ret_err)
         *ret_err = err;
-    }
-    return k;
+    return g ? g->keeper : NULL;
 }
 
 void sessions_done(struct session_table *t, struct keeper *k)
 {
+    struct keeper_session session;
+    keeper_session(k, &session);
     LOCKED(&t->lock);
-    struct http_session *g = entry_of_keeper(t, k);
+    struct http_session *g = entry_find(t, &session, k);
     g->seen_ms = now_ms(t);
     if (!--g->users && g->ending)
         pthread_cond_broadcast(&t->changed);
 }
 
-enum visit { VISIT_LOOK, VISIT_TOUCH, VISIT_WAIT };
-
-static int visit(struct session_table *t, struct str id, enum visit what,
-                 struct session_info *ret_info)
-{
-    int err;
-
-    pthread_mutex_lock(&t->lock);
-    struct http_session *g = entry_get(t, id, &err);
-    if (g) {
-        g->waiters += what == VISIT_WAIT;
-        g->seen_ms = what == VISIT_TOUCH ? now_ms(t) : g->seen_ms;
-        entry_tell(t, g, ret_info);
-    }
-    pthread_mutex_unlock(&t->lock);
-    return g ? 0 : err;
-}
-
 bool sessions_wait(struct session_table *t, struct str id)
 {
-    struct session_info info;
+    LOCKED(&t->lock);
+    struct http_session *g = entry_get(t, id, &(int){0});
+    if (g)
+        g->waiters++;
+    return g;
+}
 
-    return !visit(t, id, VISIT_WAIT, &info);
+static int entry_show(struct session_table *t, struct str id, bool touch,
+                      struct session_info *ret_info)
+{
+    int err;
+    LOCKED(&t->lock);
+    struct http_session *g = entry_get(t, id, &err);
+    if (!g)
+        return err;
+    if (touch)
+        g->seen_ms = now_ms(t);
+    entry_tell(t, g, ret_info);
+    return 0;
 }
 
 int sessions_touch(struct session_table *t, struct str id, struct session_info *ret_info)
 {
-    return visit(t, id, VISIT_TOUCH, ret_info);
+    return entry_show(t, id, true, ret_info);
 }
 
 int sessions_get(struct session_table *t, struct str id, struct session_info *ret_info)
 {
-    return visit(t, id, VISIT_LOOK, ret_info);
+    return entry_show(t, id, false, ret_info);
 }
 
 /* The session may have ended meanwhile. */
 void sessions_unwait(struct session_table *t, struct str id)
 {
     struct keeper_session session = {0};
-
     LOCKED(&t->lock);
-    struct http_session *g = session_id_read(id, &session) ? entry_find(t, &session) : NULL;
+    struct http_session *g = session_id_read(id, &session) ? entry_find(t, &session, NULL) : NULL;
     if (g && g->waiters) {
         g->waiters--;
         g->seen_ms = now_ms(t);
@@ -320,7 +321,6 @@ void sessions_unwait(struct session_table *t, struct str id)
 static int entry_end(struct session_table *t, struct http_session *g)
 {
     int err = 0;
-
     g->busy = true;
     pthread_mutex_unlock(&t->lock);
     if (g->host)
@@ -348,7 +348,6 @@ static int entry_end(struct session_table *t, struct http_session *g)
 static void mark_ending(struct session_table *t, struct http_session *g)
 {
     char id[SESSION_ID_LEN + 1];
-
     if (g->ending)
         return;
     g->ending = true;
@@ -361,17 +360,16 @@ static void mark_ending(struct session_table *t, struct http_session *g)
 int sessions_end(struct session_table *t, struct str id)
 {
     int err;
-
     LOCKED(&t->lock);
     struct http_session *g = entry_get(t, id, &err);
-    if (g) {
-        mark_ending(t, g);
-        g->busy = true; /* this thread ends it, not the ticker */
-        while (g->users)
-            pthread_cond_wait(&t->changed, &t->lock);
-        err = entry_end(t, g);
-        pthread_cond_broadcast(&t->changed);
-    }
+    if (!g)
+        return err;
+    mark_ending(t, g);
+    g->busy = true; /* this thread ends it, not the ticker */
+    while (g->users)
+        pthread_cond_wait(&t->changed, &t->lock);
+    err = entry_end(t, g);
+    pthread_cond_broadcast(&t->changed);
     return err;
 }
 
@@ -400,13 +398,14 @@ static int64_t tick(struct session_table *t)
 {
     int64_t next = INT64_MAX;
     struct http_session *g;
-
     while (!t->stop && (g = overdue(t, now_ms(t)))) {
         mark_ending(t, g);
         entry_end(t, g);
     }
     for (uint32_t i = 0; i < t->len; i++) {
-        int64_t look = entry_look_ms(t->entries[i], now_ms(t));
+        g = t->entries[i];
+        bool used = (g->users || g->waiters) && !g->ending; /* it may become silent at any time */
+        int64_t look = used ? now_ms(t) + g->session.timeout_ms : entry_deadline(g);
         next = look < next ? look : next;
     }
     return next;
@@ -418,44 +417,35 @@ int64_t sessions_tick(struct session_table *t)
     return tick(t);
 }
 
-/* A process that was stopped did not hear its clients meanwhile. */
-static void forgive(struct session_table *t, int64_t late_ms)
-{
-    for (uint32_t i = 0; i < t->len && late_ms >= STOOD_STILL_MS; i++)
-        t->entries[i]->seen_ms += late_ms;
-}
-
 static void *ticker_main(void *arg)
 {
     struct session_table *t = arg;
-
     LOCKED(&t->lock);
     while (!t->stop) {
         t->woken_for_ms = tick(t);
         if (t->stop)
             break;
         cond_wait_until(&t->changed, &t->lock, t->woken_for_ms);
-        int64_t now = clock_boot_ms();
-        if (t->woken_for_ms < now)
-            forgive(t, now - t->woken_for_ms);
+        int64_t late_ms = clock_boot_ms() - t->woken_for_ms;
+        /* A process that was stopped did not hear its clients meanwhile. */
+        for (uint32_t i = 0; i < t->len && late_ms >= STOOD_STILL_MS; i++)
+            t->entries[i]->seen_ms += late_ms;
     }
     return NULL;
 }
 
 /* The table. */
 
-int sessions_open(const struct sessions_options *o, struct session_table **ret_table)
+struct session_table *sessions_open(const struct sessions_options *o)
 {
     struct session_table *t = mem_zalloc(sizeof *t);
-
     t->o = *o;
     t->woken_for_ms = INT64_MAX;
     pthread_mutex_init(&t->lock, NULL);
     cond_init(&t->changed);
     if (!o->now_ms)
         thread_must_start(&t->ticker, "http-sessions", ticker_main, t);
-    *ret_table = t;
-    return 0;
+    return t;
 }
 
 void sessions_close(struct session_table *t)
@@ -469,7 +459,6 @@ void sessions_close(struct session_table *t)
     for (uint32_t i = 0; i < t->len; i++)
         entry_free(t, t->entries[i]);
     map_release(&t->by_session);
-    map_release(&t->by_keeper);
     free(t->entries);
     pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->lock);

@@ -59,7 +59,7 @@ struct session_info {
     int64_t silent_ms; /* since it was last used */
 };
 
-int sessions_open(const struct sessions_options *o, struct session_table **ret_table);
+struct session_table *sessions_open(const struct sessions_options *o);
 void sessions_close(struct session_table *t);
 
 /*
@@ -100,8 +100,30 @@ void sessions_evict(struct session_table *t);
 /* Ends those that timed out. Returns when to call it again; INT64_MAX: never. */
 int64_t sessions_tick(struct session_table *t);
 
-/* The id of a session, SESSION_ID_LEN characters and a NUL; the session of an id, if it is one. */
-void session_id_write(const struct keeper_session *s, char *to);
-bool session_id_read(struct str id, struct keeper_session *ret_session);
+/*
+ * The module (sessions_http.c): POST /v1/sessions; GET, PUT and DELETE /v1/sessions/{id}. Other
+ * modules find the table at context->sessions.
+ */
+
+struct context;
+struct http_request;
+struct http_watch;
+
+extern const struct module session_module;
+
+/*
+ * Borrows the keeper of the session that a request names, or answers the request with the error and
+ * returns NULL. Return the keeper with sessions_done().
+ */
+struct keeper *session_of_request(struct context *h, struct http_request *r, struct str id);
+
+/*
+ * Waiting with a session, as http_watch() and http_park() on context->topic. The session stays
+ * alive while the request is parked, and the handler runs again at once when the session ends.
+ */
+struct http_watch session_watch(struct context *h, struct http_request *r, struct str id,
+                                const uint64_t *keys, size_t count);
+bool session_park(struct context *h, struct http_request *r, struct str id,
+                  const struct http_watch *w, int64_t wait_ms);
 
 #endif

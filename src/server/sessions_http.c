@@ -1,14 +1,12 @@
 /* Sessions over HTTP. */
-#include "server/sessions_http.h"
-
 #include "server/sessions.h"
 
-static const char NO_SESSION[] = "no such session, or it has ended";
+#include "server/modules.h"
 
 static void reply_refusal(struct http_request *r, int err)
 {
     http_reply_err(r, err,
-                   err == DROVER_SESSION_EXPIRED ? NO_SESSION
+                   err == DROVER_SESSION_EXPIRED ? "no such session, or it has ended"
                    : err == DROVER_CLOSED        ? "the keeper is away: try again"
                    : err == DROVER_TOO_MANY      ? "there are too many sessions"
                                                  : NULL);
@@ -18,7 +16,6 @@ struct keeper *session_of_request(struct context *h, struct http_request *r, str
 {
     int err = 0;
     struct keeper *k = sessions_use(h->sessions, id, &err);
-
     if (!k)
         reply_refusal(r, err);
     return k;
@@ -39,7 +36,6 @@ struct http_watch session_watch(struct context *h, struct http_request *r, struc
                                 const uint64_t *keys, size_t count)
 {
     uint64_t *all = arena_alloc(&r->arena, (count + 1) * sizeof *all);
-
     memcpy(all, keys, count * sizeof *keys);
     all[count] = session_key(id);
     return http_watch(r, &h->topic, all, count + 1);
@@ -48,7 +44,6 @@ struct http_watch session_watch(struct context *h, struct http_request *r, struc
 static void on_unparked(struct http_request *r)
 {
     const struct session_wait *w = r->handler_data;
-
     sessions_unwait(w->sessions, w->id);
 }
 
@@ -57,7 +52,6 @@ bool session_park(struct context *h, struct http_request *r, struct str id,
 {
     struct session_wait *wait = arena_zalloc(&r->arena, sizeof *wait);
     struct http_watch watch = *w;
-
     *wait = (struct session_wait){h->sessions, id};
     r->handler_data = wait;
     if (sessions_wait(h->sessions, id))
@@ -72,21 +66,6 @@ bool session_park(struct context *h, struct http_request *r, struct str id,
     return false;
 }
 
-static void reply_info(struct http_request *r, int status, const struct session_info *info,
-                       bool silent)
-{
-    CLEANUP(buf_release) struct buf b = {0};
-
-    json_open(&b, '{');
-    json_member_text(&b, "session", str_of(info->id));
-    json_member_int(&b, "timeout", info->timeout_ms);
-    if (silent) {
-        json_member_int(&b, "silent", info->silent_ms);
-    }
-    json_close(&b, '}');
-    http_reply(r, status, buf_str(&b));
-}
-
 struct session_in {
     struct str id;
     int64_t timeout_ms;
@@ -95,10 +74,18 @@ struct session_in {
 static void reply_session(struct http_request *r, int err, const struct session_info *info,
                           bool silent)
 {
-    if (err)
+    CLEANUP(buf_release) struct buf b = {0};
+    if (err) {
         reply_refusal(r, err);
-    else
-        reply_info(r, 200, info, silent);
+        return;
+    }
+    json_open(&b, '{');
+    json_member_text(&b, "session", str_of(info->id));
+    json_member_int(&b, "timeout", info->timeout_ms);
+    if (silent)
+        json_member_int(&b, "silent", info->silent_ms);
+    json_close(&b, '}');
+    http_reply(r, 200, buf_str(&b));
 }
 
 static void post_session(struct http_request *r)
@@ -106,7 +93,6 @@ static void post_session(struct http_request *r)
     const struct session_in *in = r->in;
     struct context *h = r->arg;
     struct session_info info;
-
     reply_session(r, sessions_create(h->sessions, (int32_t)in->timeout_ms, &info), &info, false);
 }
 
@@ -115,7 +101,6 @@ static void get_session(struct http_request *r)
     const struct session_in *in = r->in;
     struct context *h = r->arg;
     struct session_info info;
-
     reply_session(r, sessions_get(h->sessions, in->id, &info), &info, true);
 }
 
@@ -124,7 +109,6 @@ static void put_session(struct http_request *r)
     const struct session_in *in = r->in;
     struct context *h = r->arg;
     struct session_info info;
-
     reply_session(r, sessions_touch(h->sessions, in->id, &info), &info, false);
 }
 
@@ -133,7 +117,6 @@ static void delete_session(struct http_request *r)
     const struct session_in *in = r->in;
     struct context *h = r->arg;
     int err = sessions_end(h->sessions, in->id);
-
     if (err)
         reply_refusal(r, err);
     else
@@ -175,7 +158,6 @@ static void unhost(void *arg, struct keeper *k)
 static void on_server_session(void *arg, struct keeper *k)
 {
     struct context *h = arg;
-
     if (!k && h->sessions)
         sessions_evict(h->sessions);
 }
@@ -183,7 +165,6 @@ static void on_server_session(void *arg, struct keeper *k)
 static void on_ended(void *arg, struct str id)
 {
     struct context *h = arg;
-
     http_topic_wake(&h->topic, session_key(id), HTTP_TOPIC_ALL);
 }
 
@@ -191,10 +172,8 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
 {
     struct sessions_options o = {
         .local = h->local, .host = host, .unhost = unhost, .ended = on_ended, .arg = h};
-    int err = sessions_open(&o, &h->sessions);
-
-    if (err)
-        return err_set(ret_error, err, "cannot keep sessions: %s", drover_err_message(err));
+    (void)ret_error;
+    h->sessions = sessions_open(&o);
     context_listen(h, on_server_session, h);
     *ret_module = h;
     return 0;
@@ -208,7 +187,6 @@ static struct route_table module_routes(void *module)
 static void module_close(void *module)
 {
     struct context *h = module;
-
     sessions_close(h->sessions);
     h->sessions = NULL;
 }

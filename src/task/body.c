@@ -69,10 +69,8 @@ static uint64_t hash_members(const struct json *v)
     static const char *const names[] = {"group", "groups",  "duration", "limit",
                                         "adds",  "updates", "deletes",  "depends"};
     uint64_t hash = 0;
-
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct json *member = json_get(v, names[i]);
-
         if (member)
             hash = XXH3_64bits_withSeed(member->raw.p, member->raw.len, hash + i + 1);
     }
@@ -82,7 +80,6 @@ static uint64_t hash_members(const struct json *v)
 const char *body_finish(struct task_in *in, enum task_kind kind, const struct json *v)
 {
     struct task_claim *c = &in->request.claim;
-
     in->request.kind = kind;
     if (in->request.requestid.len)
         in->request.request_hash = hash_members(v);

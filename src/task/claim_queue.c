@@ -8,32 +8,33 @@
 static void on_due_move(void *arg, uint32_t ref, uint32_t at)
 {
     struct claim_queue *w = arg;
-
     w->groups[ref]->due_at = at + 1;
 }
 
 static void on_deadline_move(void *arg, uint32_t ref, uint32_t at)
 {
     struct claim_queue *w = arg;
-
-    w->deadline_at[ref] = at;
+    w->claims[ref].at = at;
 }
 
 void claim_queue_init(struct claim_queue *w)
 {
-    *w = (struct claim_queue){.group_top = 1, .claim_top = 1};
-    w->dues = (struct heap){.moved = on_due_move, .arg = w};
-    w->deadlines = (struct heap){.moved = on_deadline_move, .arg = w};
+    *w = (struct claim_queue){
+        .dues = {.moved = on_due_move, .arg = w},
+        .deadlines = {.moved = on_deadline_move, .arg = w},
+    };
+    mem_grow(w->groups, w->group_top, w->group_cap);
+    mem_grow(w->claims, w->claim_top, w->claim_cap);
+    w->group_top = w->claim_top = 1; /* 0: none */
 }
 
 void claim_queue_release(struct claim_queue *w)
 {
+    for (uint32_t i = 1; i < w->group_top; i++)
+        free(w->groups[i]);
     map_release(&w->by_name);
     free(w->groups);
-    free(w->unused_groups);
     free(w->claims);
-    free(w->unused);
-    free(w->deadline_at);
     heap_release(&w->dues);
     heap_release(&w->deadlines);
 }
@@ -55,23 +56,17 @@ struct claim_group *claim_queue_group(struct claim_queue *w, struct str name)
 static struct claim_group *group_make(struct claim_queue *w, struct str name)
 {
     struct claim_group *g = claim_queue_group(w, name);
-
     if (g)
         return g;
-    g = mem_zalloc(sizeof *g);
-    g->name = (struct str){mem_dup(name.p, name.len), name.len};
-    if (w->unused_group_count) {
-        g->number = w->unused_groups[--w->unused_group_count];
+    g = w->unused;
+    if (g) {
+        w->unused = g->next_dirty;
     } else {
-        if (w->group_top >= w->group_cap) {
-            w->group_cap = w->group_cap ? w->group_cap * 2 : 16;
-            w->groups = mem_realloc(w->groups, w->group_cap * sizeof *w->groups);
-            w->unused_groups =
-                mem_realloc(w->unused_groups, w->group_cap * sizeof *w->unused_groups);
-        }
+        mem_grow(w->groups, w->group_top, w->group_cap);
+        g = w->groups[w->group_top] = mem_alloc(sizeof *g);
         g->number = w->group_top++;
     }
-    w->groups[g->number] = g;
+    *g = (struct claim_group){.name = {mem_dup(name.p, name.len), name.len}, .number = g->number};
     map_add(&w->by_name, map_hash_str(name), g->number);
     return g;
 }
@@ -82,9 +77,9 @@ static void group_drop(struct claim_queue *w, struct claim_group *g)
         return;
     claim_queue_set_due(w, g, INT64_MAX);
     map_remove(&w->by_name, map_hash_str(g->name), g->number);
-    w->unused_groups[w->unused_group_count++] = g->number;
     free((char *)g->name.p);
-    free(g);
+    g->next_dirty = w->unused;
+    w->unused = g;
 }
 
 void claim_queue_mark(struct claim_queue *w, struct claim_group *g)
@@ -101,7 +96,6 @@ struct claim_group *claim_queue_next_marked(struct claim_queue *w)
 {
     while (w->dirty) {
         struct claim_group *g = w->dirty;
-
         w->dirty = g->next_dirty;
         g->dirty = false;
         if (g->first)
@@ -127,14 +121,12 @@ void claim_queue_set_due(struct claim_queue *w, struct claim_group *g, int64_t d
 
 static uint32_t take_ref(struct claim_queue *w)
 {
-    if (w->unused_count)
-        return w->unused[--w->unused_count];
-    if (w->claim_top >= w->claim_cap) {
-        w->claim_cap = w->claim_cap ? w->claim_cap * 2 : 64;
-        w->claims = mem_realloc(w->claims, w->claim_cap * sizeof *w->claims);
-        w->unused = mem_realloc(w->unused, w->claim_cap * sizeof *w->unused);
-        w->deadline_at = mem_realloc(w->deadline_at, w->claim_cap * sizeof *w->deadline_at);
+    uint32_t ref = w->free;
+    if (ref) {
+        w->free = w->claims[ref].at;
+        return ref;
     }
+    mem_grow(w->claims, w->claim_top, w->claim_cap);
     return w->claim_top++;
 }
 
@@ -153,7 +145,6 @@ static void link_into(struct claim_link *link, struct claim_group *g)
 static void unlink_from(struct claim_link *link)
 {
     struct claim_group *g = link->group;
-
     if (link->prev)
         link->prev->next = link->next;
     else
@@ -167,15 +158,13 @@ static void unlink_from(struct claim_link *link)
 void claim_queue_add(struct claim_queue *w, struct task_request *r, int64_t deadline_ms)
 {
     size_t count = r->claim.group_count;
-
     r->own.links = mem_zalloc(count * sizeof *r->own.links);
     r->own.wait_ref = take_ref(w);
-    w->claims[r->own.wait_ref] = r;
+    w->claims[r->own.wait_ref].r = r;
     w->count++;
     heap_push(&w->deadlines, deadline_ms, r->own.wait_ref);
     for (size_t i = 0; i < count; i++) {
         struct claim_group *g = group_make(w, r->claim.groups[i]);
-
         r->own.links[i].r = r;
         if (!g->last || g->last->r != r)
             link_into(&r->own.links[i], g);
@@ -185,12 +174,13 @@ void claim_queue_add(struct claim_queue *w, struct task_request *r, int64_t dead
 
 void claim_queue_remove(struct claim_queue *w, struct task_request *r)
 {
-    heap_remove(&w->deadlines, w->deadline_at[r->own.wait_ref]);
-    w->unused[w->unused_count++] = r->own.wait_ref;
+    uint32_t ref = r->own.wait_ref;
+    heap_remove(&w->deadlines, w->claims[ref].at);
+    w->claims[ref].at = w->free;
+    w->free = ref;
     w->count--;
     for (size_t i = 0; i < r->claim.group_count; i++) {
         struct claim_link *link = &r->own.links[i];
-
         if (link->group) {
             unlink_from(link);
             group_drop(w, link->group);
@@ -207,14 +197,13 @@ struct task_request *claim_queue_timed_out(struct claim_queue *w, int64_t now_ms
 {
     if (!w->deadlines.count || w->deadlines.entries[0].key > now_ms)
         return NULL;
-    return w->claims[w->deadlines.entries[0].ref];
+    return w->claims[w->deadlines.entries[0].ref].r;
 }
 
 void claim_queue_advance(struct claim_queue *w, int64_t now_ms)
 {
     while (w->dues.count && w->dues.entries[0].key <= now_ms) {
         struct claim_group *g = w->groups[w->dues.entries[0].ref];
-
         claim_queue_set_due(w, g, INT64_MAX);
         claim_queue_mark(w, g);
     }
@@ -223,7 +212,6 @@ void claim_queue_advance(struct claim_queue *w, int64_t now_ms)
 int64_t claim_queue_due_ms(const struct claim_queue *w)
 {
     int64_t due_ms = w->deadlines.count ? w->deadlines.entries[0].key : INT64_MAX;
-
     if (w->dues.count && w->dues.entries[0].key < due_ms)
         due_ms = w->dues.entries[0].key;
     return due_ms;

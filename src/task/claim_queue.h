@@ -28,17 +28,20 @@ struct claim_link {
     struct claim_link *prev, *next;
 };
 
+struct claim_place {
+    struct task_request *r;
+    uint32_t at; /* in the heap of deadlines; of a free place: the next free one */
+};
+
 struct claim_queue {
     struct map by_name;
     struct claim_group **groups; /* by number, from 1 on */
-    uint32_t group_top, group_cap, unused_group_count;
-    uint32_t *unused_groups;
+    uint32_t group_top, group_cap;
+    struct claim_group *unused; /* groups, with their numbers; linked by next_dirty */
 
-    struct task_request **claims; /* by ref, from 1 on */
-    uint32_t claim_top, claim_cap, unused_count, count;
-    uint32_t *unused;
+    struct claim_place *claims; /* by wait_ref, from 1 on */
+    uint32_t claim_top, claim_cap, free, count;
     struct heap deadlines, dues;
-    uint32_t *deadline_at; /* position of each claim in the heap */
 
     struct claim_group *dirty;
 };
@@ -59,12 +62,9 @@ struct claim_group *claim_queue_next_marked(struct claim_queue *w);
 /* When the group's next task becomes available; INT64_MAX: unknown. */
 void claim_queue_set_due(struct claim_queue *w, struct claim_group *g, int64_t due_ms);
 
-/*
- * claim_queue_advance() marks the groups that are due; claim_queue_timed_out() returns a claim past
- * its deadline.
- */
+/* A claim past its deadline, or NULL. */
 struct task_request *claim_queue_timed_out(struct claim_queue *w, int64_t now_ms);
-void claim_queue_advance(struct claim_queue *w, int64_t now_ms);
+void claim_queue_advance(struct claim_queue *w, int64_t now_ms); /* marks the groups that are due */
 
 /* When the next of these happens. */
 int64_t claim_queue_due_ms(const struct claim_queue *w);

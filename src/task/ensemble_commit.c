@@ -18,6 +18,7 @@
  *                       ensemble_commit_resolve()
  *   SESSION_EXPIRED     as UNKNOWN, but others may have changed the head since: all get UNKNOWN
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -30,71 +31,39 @@ enum {
 };
 
 struct sent_commit {
-    struct service *s; /* NULL: the service was closed */
-    unsigned term;
-    struct sent_commit *next;
+    _Atomic(struct service *) s; /* NULL: nobody waits for it any more */
 };
 
-void ensemble_commit_forget_sent(struct service *s)
+/* Its callback, which may still come, does nothing. */
+void ensemble_commit_abandon(struct service *s)
 {
-    for (struct sent_commit *sent = s->sent; sent; sent = sent->next)
-        sent->s = NULL;
+    if (s->sent)
+        atomic_store(&s->sent->s, NULL);
     s->sent = NULL;
 }
 
-static void unlist(struct service *s, struct sent_commit *gone)
-{
-    struct sent_commit **link = &s->sent;
-
-    while (*link != gone)
-        link = &(*link)->next;
-    *link = gone->next;
-}
-
-static const struct task_txn **txns_of(const struct task_queue *q)
-{
-    const struct task_txn **txns = mem_alloc((q->count + 1) * sizeof *txns);
-    size_t count = 0;
-
-    for (const struct task_request *r = q->first; r; r = r->own.next)
-        txns[count++] = r->own.txn;
-    return txns;
-}
-
-/* Undoes the batch in memory. The requests stay in it. */
+/* Undoes the batch in memory, the newest request first. The requests stay in it. */
 void ensemble_commit_undo(struct service *s)
 {
-    const struct task_txn **txns = txns_of(&s->batch);
-    struct task_request **list = mem_alloc((s->batch.count + 1) * sizeof *list);
+    CLEANUP(mem_free) struct task_request **list = mem_alloc((s->batch.count + 1) * sizeof *list);
     size_t count = 0;
-
-    task_tree_undo(s->tree, &s->commit, txns, s->batch.count);
     for (struct task_request *r = s->batch.first; r; r = r->own.next)
         list[count++] = r;
     while (count)
         service_undo(s, list[--count]);
-    task_commit_reset(&s->commit);
-    free(list);
-    free(txns);
+    task_tree_undo(s->tree, &s->commit);
 }
 
 static void answer_all(struct service *s, struct task_queue *q, int err)
 {
-    struct task_request *r;
-
-    while ((r = queue_take(q))) {
-        if (err)
-            r->own.err = err;
-        r->own.park = false;
-        service_answer(s, r);
-    }
+    for (struct task_request *r; (r = queue_take(q));)
+        service_answer(s, r, err);
 }
 
 /* Puts the batch back at the front of the queue. */
 static void requeue(struct service *s)
 {
     struct task_queue later = s->queue;
-
     s->queue = s->batch;
     s->batch = (struct task_queue){0};
     for (struct task_request *r; (r = queue_take(&later));)
@@ -103,10 +72,8 @@ static void requeue(struct service *s)
 
 static void settle(struct service *s)
 {
-    struct task_request *r;
-
     task_tree_settle(s->tree, &s->commit);
-    while ((r = queue_take(&s->batch)))
+    for (struct task_request *r; (r = queue_take(&s->batch));)
         service_settle(s, r);
 }
 
@@ -153,45 +120,36 @@ static void committed(struct service *s, int err, const struct keeper_result *re
 
 static void on_commit(void *arg, int err, const struct keeper_result *results, size_t count)
 {
-    struct sent_commit *sent = arg;
-    struct service *s = sent->s;
-
-    int64_t due_ms;
-
+    CLEANUP(mem_free) struct sent_commit *sent = arg;
+    struct service *s = atomic_load(&sent->s);
     (void)count;
-    if (!s) {
-        free(sent);
+    if (!s)
         return;
-    }
     pthread_mutex_lock(&s->lock);
-    due_ms = claim_queue_due_ms(&s->waiting);
-    unlist(s, sent);
-    if (sent->term == s->term && s->under_way) {
-        s->under_way = false;
+    int64_t due_ms = claim_queue_due_ms(&s->waiting);
+    if (s->sent == sent) { /* it was not abandoned just now */
+        s->sent = NULL;
         committed(s, err, results);
         if (s->state == SERVICE_READY)
             ensemble_commit_start(s);
     }
     service_tell_due(s, due_ms);
     pthread_mutex_unlock(&s->lock);
-    free(sent);
     service_dispatch(s);
 }
 
 static void begin(struct service *s)
 {
-    struct task_node_head none = {0};
-
-    task_commit_reset(&s->commit);
+    task_tree_begin(s->tree, &s->commit);
     task_commit_op(&s->commit, s->fence);
-    task_tree_put_head(s->tree, &s->commit, &none, s->head_version); /* filled in at the end */
+    task_tree_put_head(s->tree, &s->commit, &(struct task_node_head){0}, /* filled in at the end */
+                       s->head_version);
 }
 
 /* Runs queued requests, as many as fit into one commit. Waiting claims may wake and join. */
 static void gather(struct service *s)
 {
     struct task_request *seen = NULL;
-
     do {
         struct task_request *r = queue_take(&s->queue);
         if (r)
@@ -218,21 +176,16 @@ static bool only_reads(const struct task_queue *q)
 
 static void send(struct service *s)
 {
-    struct task_node_head head = {.last_id = store_last_id(s->store)};
-    struct sent_commit *sent = mem_zalloc(sizeof *sent);
-
     random_fill(&s->tag, sizeof s->tag);
-    head.tag = s->tag;
+    struct task_node_head head = {.last_id = store_last_id(s->store), .tag = s->tag};
     task_node_head_encode(&head, (char *)s->commit.ops[1].data.p);
-    *sent = (struct sent_commit){s, s->term, s->sent};
-    s->sent = sent;
-    s->under_way = true;
-    int err = keeper_commit(s->keeper, s->commit.ops, s->commit.count, on_commit, sent);
+    s->sent = mem_alloc(sizeof *s->sent);
+    atomic_init(&s->sent->s, s);
+    int err = keeper_commit(s->keeper, s->commit.ops, s->commit.count, on_commit, s->sent);
     if (!err)
         return;
-    unlist(s, sent);
-    free(sent);
-    s->under_way = false;
+    free(s->sent);
+    s->sent = NULL;
     if (err == DROVER_SESSION_EXPIRED || err == DROVER_CLOSED)
         lost(s);
     else
@@ -241,7 +194,7 @@ static void send(struct service *s)
 
 void ensemble_commit_start(struct service *s)
 {
-    while (s->state == SERVICE_READY && !s->under_way && (s->queue.count || s->waiting.dirty)) {
+    while (s->state == SERVICE_READY && !s->sent && (s->queue.count || s->waiting.dirty)) {
         begin(s);
         gather(s);
         if (!s->batch.count)
@@ -256,20 +209,10 @@ void ensemble_commit_start(struct service *s)
 /* After a new fence: it is now certain whether the commit happened. */
 void ensemble_commit_resolve(struct service *s, uint64_t head_tag)
 {
-    struct task_request *r;
-
-    if (!s->batch.count)
-        return;
-    if (head_tag != s->tag) {
+    if (head_tag == s->tag)
+        settle(s);
+    else
         requeue(s);
-        return;
-    }
-    while ((r = queue_take(&s->batch))) {
-        if (r->own.park)
-            service_park(s, r);
-        else
-            service_answer(s, r);
-    }
 }
 
 /*

@@ -1,9 +1,9 @@
 /*
  * Tasks over HTTP, on the loop.
  *
- * A call holds a request of the service beside the HTTP request. When the client leaves while a
- * commit is under way, the call outlives it and takes over its memory. Calls are reused, so that a
- * request allocates little.
+ * A call holds a request of the service beside the HTTP request, in the memory of that, so it
+ * allocates nothing of its own. When the client leaves while a commit is under way, the call
+ * outlives it and takes over its memory.
  */
 #include "task/http.h"
 
@@ -15,10 +15,8 @@
 #include "base/uv_check.h"
 #include "server/leader.h"
 #include "task/body.h"
-#include "task/service.h"
-#include "task/task_metrics.h"
 
-enum { SPARE_MAX = 1024, OUT_KEPT_MAX = 64 * 1024 };
+enum { OUT_KEPT_MAX = 64 * 1024 };
 
 struct task_http {
     struct context *context;
@@ -29,62 +27,38 @@ struct task_http {
     uv_async_t wake;
     uv_timer_t timer;
     int64_t timer_ms; /* what it is set to, by clock_boot_ms() */
-    struct task_call *spare;
-    size_t spare_count;
     struct buf out;
     int handles; /* still open */
 };
 
+/* What the reads take. */
+struct task_read {
+    int64_t id, limit;
+    const int64_t *ids;
+    size_t id_count;
+    struct str group;
+    bool owned;
+};
+
+struct task_call;
+
+typedef void read_fn(struct task_call *c, struct store *s, int64_t now_ms);
+
+/* A request of the service, in the memory of the HTTP request, which is freed with the answer. */
 struct task_call {
     struct task_http *h;
     struct http_request *r; /* NULL: its client has left */
-    struct task_request request;
-    const struct task_read *in;
-    struct arena *arena;       /* of the HTTP request */
-    struct http_memory memory; /* its memory, when the client has left */
-    struct buf out;            /* what a read has found */
+    struct task_request *request;
     uint64_t started_ns;
+
+    read_fn *read;
+    struct buf found; /* by the read */
     int err;
-    struct task_call *next;
+
+    const struct task_read *in; /* what it takes */
+    struct arena *arena;        /* of the HTTP request */
+    struct http_memory memory;  /* its memory, when the client has left */
 };
-
-static struct task_call *call_new(struct http_request *r)
-{
-    struct task_http *h = r->arg;
-    struct task_call *c = h->spare;
-
-    if (c) {
-        h->spare = c->next;
-        h->spare_count--;
-    } else {
-        c = mem_zalloc(sizeof *c);
-    }
-    c->h = h;
-    c->r = r;
-    c->in = r->in;
-    c->arena = &r->arena;
-    c->err = 0;
-    c->out.len = 0;
-    r->handler_data = c;
-    return c;
-}
-
-static void call_free(struct task_call *c)
-{
-    struct task_http *h = c->h;
-
-    if (!c->r)
-        http_memory_release(&c->memory);
-    if (c->out.cap > OUT_KEPT_MAX || h->spare_count >= SPARE_MAX)
-        buf_release(&c->out);
-    if (h->spare_count >= SPARE_MAX) {
-        free(c);
-        return;
-    }
-    c->next = h->spare;
-    h->spare = c;
-    h->spare_count++;
-}
 
 /* The timer follows the service. */
 
@@ -93,7 +67,6 @@ static void on_timer(uv_timer_t *timer);
 static void set_timer(struct task_http *h)
 {
     int64_t due_ms = service_due_ms(h->service);
-
     if (due_ms == h->timer_ms)
         return;
     h->timer_ms = due_ms;
@@ -110,7 +83,6 @@ static void set_timer(struct task_http *h)
 static void on_timer(uv_timer_t *timer)
 {
     struct task_http *h = timer->data;
-
     h->timer_ms = INT64_MAX;
     service_tick(h->service);
     set_timer(h);
@@ -119,7 +91,6 @@ static void on_timer(uv_timer_t *timer)
 static void on_wake(uv_async_t *async)
 {
     struct task_http *h = async->data;
-
     if (h->leader && !h->leader_begun) { /* now that all modules that follow it are open */
         h->leader_begun = true;
         leader_begin(h->leader);
@@ -131,33 +102,25 @@ static void on_wake(uv_async_t *async)
 static void on_service_wake(void *arg)
 {
     struct task_http *h = arg;
-
     uv_async_send(&h->wake);
 }
 
 /* Answers. */
 
-static void reply_elsewhere(struct task_call *c)
-{
-    char url[LEADER_URL_SIZE];
-
-    leader_url(c->h->leader, url);
-    http_reply_elsewhere(c->r, url, "no server leads yet: try again");
-}
-
 static void reply(struct task_call *c, const struct task_reply *a)
 {
     struct buf *out = &c->h->out;
-
     out->len = 0;
     if (a->err == DROVER_REFUSED) {
         http_reply_reasons(c->r, a->err, a->errors, a->error_count);
     } else if (a->err == DROVER_NOT_LEADER) {
-        reply_elsewhere(c);
+        char url[LEADER_URL_SIZE];
+        leader_url(c->h->leader, url);
+        http_reply_elsewhere(c->r, url, "no server leads yet: try again");
     } else if (a->err || c->err) {
         http_reply_err(c->r, a->err ? a->err : c->err, NULL);
-    } else if (c->request.kind == TASK_READ) {
-        http_reply(c->r, 200, buf_str(&c->out));
+    } else if (c->request->kind == TASK_READ) {
+        http_reply(c->r, 200, buf_str(&c->found));
     } else {
         body_put_tasks(out, a->tasks, a->task_count);
         http_reply(c->r, 200, buf_str(out));
@@ -166,34 +129,51 @@ static void reply(struct task_call *c, const struct task_reply *a)
         buf_release(out);
 }
 
+static void call_free(struct task_call *c)
+{
+    struct http_memory memory = c->memory;
+    buf_release(&c->found);
+    http_memory_release(&memory);
+}
+
 static void on_done(void *arg, const struct task_reply *a)
 {
     struct task_call *c = arg;
-
-    histogram_add(c->h->metrics.latency[c->request.kind], uv_hrtime() - c->started_ns);
-    if (c->r)
+    struct buf found = c->found;
+    histogram_add(c->h->metrics.latency[c->request->kind], uv_hrtime() - c->started_ns);
+    if (c->r) {
         reply(c, a);
-    call_free(c);
+        buf_release(&found);
+    } else {
+        call_free(c);
+    }
 }
 
 static void on_gone(struct http_request *r)
 {
     struct task_call *c = r->handler_data;
-
     http_take_memory(r, &c->memory);
     c->arena = &c->memory.arena;
     c->r = NULL;
-    if (service_cancel(c->h->service, &c->request))
+    if (service_cancel(c->h->service, c->request))
         call_free(c);
 }
 
-static void submit(struct task_call *c)
+static void submit(struct http_request *r, struct task_request *request, read_fn *read)
 {
-    c->request.done = on_done;
-    c->request.arg = c;
-    c->r->gone = on_gone;
-    c->started_ns = uv_hrtime();
-    service_submit(c->h->service, &c->request);
+    struct task_call *c = arena_alloc(&r->arena, sizeof *c);
+    *c = (struct task_call){.h = r->arg,
+                            .r = r,
+                            .request = request,
+                            .started_ns = uv_hrtime(),
+                            .read = read,
+                            .in = r->in,
+                            .arena = &r->arena};
+    request->done = on_done;
+    request->arg = c;
+    r->handler_data = c;
+    r->gone = on_gone;
+    service_submit(c->h->service, request);
 }
 
 /* Changes. */
@@ -202,78 +182,66 @@ static void post(struct http_request *r, enum task_kind kind)
 {
     struct task_in *in = r->in;
     const char *wrong = body_finish(in, kind, r->json);
-
-    if (wrong) {
+    if (wrong)
         http_reply_field(r, "group", "%s", wrong);
-        return;
-    }
-    struct task_call *c = call_new(r);
-    c->request = in->request;
-    submit(c);
+    else
+        submit(r, &in->request, NULL);
 }
 
-void task_post_update(struct http_request *r)
+static void post_update(struct http_request *r)
 {
     post(r, TASK_UPDATE);
 }
 
-void task_post_claim(struct http_request *r)
+static void post_claim(struct http_request *r)
 {
     post(r, TASK_CLAIM);
 }
 
-/* Reads. */
+/* Reads. Each may be called again, if the batch of its request is refused on an ensemble. */
 
-static void read_task(void *arg, struct store *s, int64_t now_ms)
+static void read_task(struct task_call *c, struct store *s, int64_t now_ms)
 {
-    struct task_call *c = arg;
+    const struct task_read *in = c->in;
     CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
-
     (void)now_ms;
-    c->out.len = 0;
-    c->err = store_get(s, c->in->id, &scratch, &t);
+    c->err = store_get(s, in->id, &scratch, &t);
     if (!c->err)
-        body_put_task(&c->out, &t);
+        body_put_task(&c->found, &t);
 }
 
-static void read_tasks(void *arg, struct store *s, int64_t now_ms)
+static void read_tasks(struct task_call *c, struct store *s, int64_t now_ms)
 {
-    struct task_call *c = arg;
+    const struct task_read *in = c->in;
     CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
-
     (void)now_ms;
-    c->out.len = 0;
-    c->err = 0;
-    json_open(&c->out, '[');
-    for (size_t i = 0; i < c->in->id_count; i++) {
+    json_open(&c->found, '[');
+    for (size_t i = 0; i < in->id_count; i++) {
         scratch.len = 0;
-        int err = store_get(s, c->in->ids[i], &scratch, &t);
+        int err = store_get(s, in->ids[i], &scratch, &t);
         if (!err)
-            body_put_task(&c->out, &t);
+            body_put_task(&c->found, &t);
         else if (err == DROVER_NO_TASK)
-            json_put_null(&c->out);
+            json_put_null(&c->found);
         else
             c->err = err;
     }
-    json_close(&c->out, ']');
+    json_close(&c->found, ']');
 }
 
-static void read_group(void *arg, struct store *s, int64_t now_ms)
+static void read_group(struct task_call *c, struct store *s, int64_t now_ms)
 {
-    struct task_call *c = arg;
     const struct task_read *in = c->in;
     struct store_list list = {0};
-
-    c->out.len = 0;
     if (in->limit) /* 0: none at all, which store_list() takes for all */
         c->err = store_list(s, in->group, -1, in->limit < 0 ? 0 : (size_t)in->limit, in->owned,
                             now_ms, c->arena, &list);
-    json_open(&c->out, '[');
+    json_open(&c->found, '[');
     for (size_t i = 0; i < list.count; i++)
-        body_put_task(&c->out, &list.tasks[i]);
-    json_close(&c->out, ']');
+        body_put_task(&c->found, &list.tasks[i]);
+    json_close(&c->found, ']');
 }
 
 static int by_name(const void *a, const void *b)
@@ -281,67 +249,113 @@ static int by_name(const void *a, const void *b)
     const struct store_group *x = a, *y = b;
     size_t len = x->name.len < y->name.len ? x->name.len : y->name.len;
     int order = memcmp(x->name.p, y->name.p, len);
-
     return order ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
 }
 
-static void read_groups(void *arg, struct store *s, int64_t now_ms)
+static void read_groups(struct task_call *c, struct store *s, int64_t now_ms)
 {
-    struct task_call *c = arg;
     struct store_group *groups;
     size_t count;
-
     store_groups(s, now_ms, c->arena, &groups, &count);
     qsort(groups, count, sizeof *groups, by_name);
-    c->out.len = 0;
-    json_open(&c->out, '[');
+    json_open(&c->found, '[');
     for (size_t i = 0; i < count; i++)
-        json_put_text(&c->out, groups[i].name);
-    json_close(&c->out, ']');
+        json_put_text(&c->found, groups[i].name);
+    json_close(&c->found, ']');
 }
 
-static void get(struct http_request *r, void (*read)(void *arg, struct store *s, int64_t now_ms))
+static void on_read(void *arg, struct store *s, int64_t now_ms)
 {
-    struct task_call *c = call_new(r);
-
-    c->request = (struct task_request){.kind = TASK_READ, .read = read};
-    submit(c);
+    struct task_call *c = arg;
+    c->found.len = 0;
+    c->err = 0;
+    c->read(c, s, now_ms);
 }
 
-void task_get_groups(struct http_request *r)
+static void get(struct http_request *r, read_fn *read)
+{
+    struct task_request *request = arena_zalloc(&r->arena, sizeof *request);
+    request->kind = TASK_READ;
+    request->read = on_read;
+    submit(r, request, read);
+}
+
+static void get_groups(struct http_request *r)
 {
     get(r, read_groups);
 }
 
-void task_get_task(struct http_request *r)
+static void get_task(struct http_request *r)
 {
     get(r, read_task);
 }
 
-void task_get_tasks(struct http_request *r)
+static void get_tasks(struct http_request *r)
 {
     get(r, read_tasks);
 }
 
-void task_get_group(struct http_request *r)
+static void get_group(struct http_request *r)
 {
     get(r, read_group);
+}
+
+/* Routes. */
+
+#define CHANGE_ERRORS                                                                              \
+    "409 Refused, with all reasons. Nothing was changed\n"                                         \
+    "413 A list, or the transaction, is too large\n507\n" ROUTE_LEADER
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/groups", get_groups, 0, "List the groups that have tasks", "listGroups",
+     .reply = "[text]", .errors = ROUTE_LEADER},
+    {METHOD_GET, "/task/{id}", get_task, 0, "Show a task", "getTask", .reply = "Task",
+     .errors = "404 No such task\n" ROUTE_LEADER,
+     ROUTE_IN(struct task_read,
+              FIELD_INT(IN_PATH, struct task_read, id, "id", 0, INT64_MAX, "The task"))},
+    {METHOD_GET, "/tasks/{ids}", get_tasks, 0,
+     "Show tasks by their ids, with null for each that does not exist", "getTasks",
+     .reply = "[Task|null]", .errors = "413 More than 10,000 ids\n" ROUTE_LEADER,
+     ROUTE_IN(struct task_read, FIELD_INTS(IN_PATH, struct task_read, ids, id_count, "ids", 1,
+                                           TASK_IDS_MAX, "The tasks, comma-separated"))},
+    {METHOD_GET, "/group/{name}", get_group, 0, "List the tasks of a group", "listTasks",
+     .reply = "[Task]", .errors = ROUTE_LEADER,
+     ROUTE_IN(
+         struct task_read,
+         FIELD_TEXT(IN_PATH, struct task_read, group, "name", 1, INT64_MAX, "The group"),
+         FIELD_INT(IN_QUERY, struct task_read, limit, "limit", 0, INT64_MAX,
+                   "At most so many; all unless given", .preset = -1),
+         FIELD_BOOL(IN_QUERY, struct task_read, owned, "owned",
+                    "Also those that are owned; only those that can be claimed unless given"))},
+    {METHOD_POST, "/update", post_update, 0, "Add, replace and delete tasks, all or nothing",
+     "updateTasks", .reply = "tasks:[Task]", .errors = CHANGE_ERRORS,
+     .example = "{\"clientid\": 1643, \"adds\": [{\"group\": \"map\", \"data\": \"a\"}]}",
+     .in_size = sizeof(struct task_in), .fields = TASK_UPDATE_FIELDS},
+    {METHOD_POST, "/claim", post_claim, 0, "Claim tasks of a group for some time", "claimTasks",
+     .reply = "tasks:[Task]", .errors = CHANGE_ERRORS,
+     .example = "{\"clientid\": 1532, \"group\": \"map\", \"duration\": 60000}",
+     .in_size = sizeof(struct task_in), .fields = TASK_CLAIM_FIELDS},
+};
+
+static const struct route_shape SHAPES[] = {
+    {"Task", "(id:int group:text data:text timespec:int ownerid:int)"},
+};
+
+static struct route_table routes(void *module)
+{
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module, "Tasks", SHAPES, 1};
 }
 
 /* On an ensemble: the store is here while this server leads. */
 
 static struct keeper *borrow(void *arg)
 {
-    struct task_http *h = arg;
-
-    return context_keeper(h->context);
+    return context_keeper(arg);
 }
 
 static void give_back(void *arg, struct keeper *k)
 {
-    struct task_http *h = arg;
-
-    context_return(h->context, k);
+    context_return(arg, k);
 }
 
 static void on_note(void *arg, const char *line)
@@ -352,9 +366,7 @@ static void on_note(void *arg, const char *line)
 
 static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
 {
-    struct task_http *h = arg;
-    int err = service_start(h->service, k, fence, e);
-
+    int err = service_start(arg, k, fence, e);
     if (!err)
         log_info("this server leads");
     return err;
@@ -362,22 +374,18 @@ static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, s
 
 static void on_stop(void *arg)
 {
-    struct task_http *h = arg;
-
-    service_stop(h->service);
+    service_stop(arg);
 }
 
 static void on_doubt(void *arg)
 {
     struct task_http *h = arg;
-
     leader_doubt(h->leader);
 }
 
 static void on_session(void *arg, struct keeper *k)
 {
     struct task_http *h = arg;
-
     (void)k;
     if (h->leader)
         leader_session_changed(h->leader);
@@ -389,9 +397,8 @@ static void stand_for_leader(struct task_http *h)
                                .borrow = borrow,
                                .give_back = give_back,
                                .note = on_note,
-                               .arg = h};
-    struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h};
-
+                               .arg = h->context};
+    struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h->service};
     h->leader = h->context->leader = leader_open(&o);
     leader_follow(h->leader, &f);
     context_listen(h->context, on_session, h);
@@ -401,9 +408,7 @@ static void stand_for_leader(struct task_http *h)
 
 static void on_written(void *arg)
 {
-    struct task_http *h = arg;
-
-    service_dispatch(h->service);
+    service_dispatch(arg);
 }
 
 static int module_open(struct context *context, void **ret_module, struct err_info *ret_error)
@@ -411,11 +416,10 @@ static int module_open(struct context *context, void **ret_module, struct err_in
     struct task_http *h = mem_zalloc(sizeof *h);
     struct service_options o = {
         .wake = on_service_wake, .wake_arg = h, .doubt = on_doubt, .doubt_arg = h};
-    int err;
 
     h->context = context;
     h->timer_ms = INT64_MAX;
-    err = context_connect(context, on_service_wake, h, &o.keeper, ret_error);
+    int err = context_connect(context, on_service_wake, h, &o.keeper, ret_error);
     if (!err)
         err = service_open(&o, &h->service, ret_error);
     if (err) {
@@ -428,7 +432,7 @@ static int module_open(struct context *context, void **ret_module, struct err_in
     h->wake.data = h->timer.data = h;
     context->tasks = h->service;
     context->on_written = on_written;
-    context->on_written_arg = h;
+    context->on_written_arg = h->service;
     task_metrics_open(&h->metrics, context->metrics, h->service);
     if (!context->local) {
         stand_for_leader(h);
@@ -442,7 +446,6 @@ static bool module_ready(void *module)
 {
     struct task_http *h = module;
     char url[LEADER_URL_SIZE];
-
     leader_url(h->leader, url);
     return url[0] || service_is_ready(h->service); /* or it knows who is */
 }
@@ -450,16 +453,8 @@ static bool module_ready(void *module)
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct task_http *h = handle->data;
-
     if (--h->handles)
         return;
-    while (h->spare) {
-        struct task_call *c = h->spare;
-
-        h->spare = c->next;
-        buf_release(&c->out);
-        free(c);
-    }
     buf_release(&h->out);
     free(h);
 }
@@ -467,7 +462,6 @@ static void on_handle_closed(uv_handle_t *handle)
 static void module_close(void *module)
 {
     struct task_http *h = module;
-
     if (h->leader)
         leader_close(h->leader);
     h->leader = h->context->leader = NULL;
@@ -481,7 +475,7 @@ static void module_close(void *module)
 const struct module task_module = {
     .name = "tasks",
     .open = module_open,
-    .routes = task_routes,
+    .routes = routes,
     .ready = module_ready,
     .close = module_close,
 };

@@ -1,6 +1,13 @@
 /*
  * Opening and closing a service, and, on an ensemble, starting and stopping it with the leadership.
+ *
+ * Either begins with loading the tasks: the head, the buckets with their slots, the request log.
+ * The tree is input: a node that cannot be read fails the start, and the error names it. On an
+ * ensemble each node is a round trip, so several threads read, bucket by bucket; one thread reads
+ * the embedded keeper.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -9,7 +16,161 @@
 #include "base/thread.h"
 #include "task/service_impl.h"
 
-enum { SPARE_MAX = 256 };
+enum { READERS = 16 };
+
+/* Loading: fills an empty store and task tree, which no other thread uses yet. */
+
+struct task_load {
+    struct keeper *keeper;
+    struct store *store;
+    struct task_tree *tree;
+    int64_t now_ms;
+
+    struct task_node_head head;
+    int32_t head_version;
+
+    struct keeper_names buckets;
+    pthread_mutex_t lock; /* guards the rest, and the store */
+    size_t next;          /* next bucket to read */
+    int err;
+    struct err_info *e;
+};
+
+/* Keeps the first error and what it concerns. Returns err. */
+static int check(struct task_load *l, int err, const char *what, const char *path)
+{
+    if (!err)
+        return 0;
+    LOCKED(&l->lock);
+    if (!l->err)
+        l->err = err_set(l->e, err, "cannot %s %s: %s", what, path, drover_err_message(err));
+    return err;
+}
+
+static int make_node(struct task_load *l, const char *path, struct str data)
+{
+    return check(l, keeper_ensure(l->keeper, path, data), "make", path);
+}
+
+/* Creates the parents of all other nodes. */
+static int make_ground(struct task_load *l)
+{
+    char head[TASK_NODE_HEAD_LEN];
+    task_node_head_encode(&(struct task_node_head){0}, head);
+    TRY(make_node(l, TASK_NODE_ROOT, STR("")));
+    TRY(make_node(l, REQUEST_LOG_ROOT, STR("")));
+    return make_node(l, TASK_NODE_HEAD, (struct str){head, sizeof head});
+}
+
+static int get(struct task_load *l, const char *path, struct buf *b)
+{
+    b->len = 0;
+    return keeper_has_gate(l->keeper) ? keeper_peek(l->keeper, str_of(path), b)
+                                      : keeper_get(l->keeper, path, b, NULL);
+}
+
+static int read_slot(struct task_load *l, int64_t slot, const char *path, struct buf *b)
+{
+    struct task t;
+    TRY(get(l, path, b));
+    TRY(task_node_decode(buf_str(b), &t));
+    LOCKED(&l->lock);
+    task_tree_found_slot(l->tree, slot);
+    return store_restore(l->store, slot, &t, l->now_ms);
+}
+
+/* An empty bucket that is not the newest is not Drover's, and harmless. */
+static void load_bucket(struct task_load *l, const char *name, struct buf *b)
+{
+    static const char what[] = "read the task in";
+    int64_t bucket = task_node_number(name);
+    CLEANUP(keeper_names_release) struct keeper_names slots = {0};
+    char path[TASK_NODE_PATH_SIZE];
+
+    if (bucket < 0)
+        return;
+    task_node_bucket_path(path, bucket);
+    int err = check(l, keeper_children(l->keeper, path, &slots, NULL), what, path);
+    if (err)
+        return;
+    pthread_mutex_lock(&l->lock);
+    task_tree_found_bucket(l->tree, bucket);
+    pthread_mutex_unlock(&l->lock);
+    for (size_t i = 0; !err && i < slots.count; i++) {
+        int64_t slot = task_node_number(slots.names[i]);
+        if (slot < 0 || task_node_bucket(slot) != bucket)
+            continue;
+        task_node_path(path, slot);
+        err = check(l, read_slot(l, slot, path, b), what, path);
+    }
+}
+
+static const char *next_bucket(struct task_load *l)
+{
+    LOCKED(&l->lock);
+    return !l->err && l->next < l->buckets.count ? l->buckets.names[l->next++] : NULL;
+}
+
+static void *read_buckets(void *arg)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    for (const char *name; (name = next_bucket(arg));)
+        load_bucket(arg, name, &b);
+    return NULL;
+}
+
+static int load_slots(struct task_load *l)
+{
+    size_t count = keeper_has_gate(l->keeper) ? 1 : READERS;
+    pthread_t readers[READERS];
+    TRY(check(l, keeper_children(l->keeper, TASK_NODE_HEAD, &l->buckets, NULL), "read",
+              TASK_NODE_HEAD));
+    if (count > l->buckets.count)
+        count = l->buckets.count;
+    for (size_t i = 0; i < count; i++)
+        thread_must_start(&readers[i], "task-load", read_buckets, l);
+    for (size_t i = 0; i < count; i++)
+        pthread_join(readers[i], NULL);
+    keeper_names_release(&l->buckets);
+    return l->err;
+}
+
+static int read_requests(struct task_load *l)
+{
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
+    CLEANUP(buf_release) struct buf b = {0};
+    TRY(keeper_children(l->keeper, REQUEST_LOG_ROOT, &names, NULL));
+    for (size_t i = 0; i < names.count; i++) {
+        int64_t place = task_node_number(names.names[i]);
+        char path[TASK_NODE_PATH_SIZE];
+        if (place < 0 || place >= REQUEST_LOG_MAX)
+            continue;
+        snprintf(path, sizeof path, "%s/%" PRId64, REQUEST_LOG_ROOT, place);
+        TRY(get(l, path, &b));
+        TRY(request_log_restore(&l->tree->requests, (uint32_t)place, buf_str(&b)));
+    }
+    return 0;
+}
+
+static int read_head(struct task_load *l)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    struct keeper_stat stat;
+    TRY(keeper_get(l->keeper, TASK_NODE_HEAD, &b, &stat));
+    l->head_version = stat.version;
+    return task_node_head_decode(buf_str(&b), &l->head);
+}
+
+static int load_tasks(struct task_load *l)
+{
+    TRY(make_ground(l));
+    TRY(check(l, read_head(l), "read", TASK_NODE_HEAD));
+    TRY(load_slots(l));
+    TRY(check(l, read_requests(l), "read the requests in", REQUEST_LOG_ROOT));
+    l->tree->ceiling = l->head.last_id;
+    store_set_last_id(l->store, l->head.last_id);
+    return 0;
+}
 
 /* The data of a task, from the embedded keeper's tree. */
 static int fetch(void *arg, int64_t slot, struct buf *b)
@@ -27,18 +188,18 @@ static int fetch(void *arg, int64_t slot, struct buf *b)
 }
 
 /* Loads into a new store; take_over() makes it the current one. */
-static int load(struct service *s, struct keeper *k, struct task_load_target *t, struct err_info *e)
+static int load(struct service *s, struct keeper *k, struct task_load *l, struct err_info *e)
 {
-    *t = (struct task_load_target){.keeper = k, .now_ms = service_now_ms(s)};
-    t->store = s->o.keeper ? store_new(fetch, s) : store_new(NULL, NULL);
-    t->tree = mem_alloc(sizeof *t->tree);
-    task_tree_init(t->tree);
-    int err = load_tasks(t, e);
-    if (!err)
-        return 0;
-    store_free(t->store);
-    task_tree_release(t->tree);
-    free(t->tree);
+    *l = (struct task_load){.keeper = k, .now_ms = service_now_ms(s), .e = e};
+    l->store = store_new(s->o.keeper ? fetch : NULL, s);
+    l->tree = task_tree_new();
+    pthread_mutex_init(&l->lock, NULL);
+    int err = load_tasks(l);
+    pthread_mutex_destroy(&l->lock);
+    if (err) {
+        store_free(l->store);
+        task_tree_free(l->tree);
+    }
     return err;
 }
 
@@ -47,65 +208,58 @@ static void discard(struct service *s)
     if (!s->store)
         return;
     store_free(s->store);
-    task_tree_release(s->tree);
-    free(s->tree);
+    task_tree_free(s->tree);
     s->store = NULL;
     s->tree = NULL;
 }
 
-static void take_over(struct service *s, const struct task_load_target *t)
+static void take_over(struct service *s, const struct task_load *l)
 {
     discard(s);
-    s->store = t->store;
-    s->tree = t->tree;
-    s->keeper = t->keeper;
-    s->head_version = t->head_version;
+    s->store = l->store;
+    s->tree = l->tree;
+    s->keeper = l->keeper;
+    s->head_version = l->head_version;
     s->one_by_one = 0;
-    s->under_way = false;
     s->state = SERVICE_READY;
 }
 
-/*
- * If a crash may lose answered changes, the ceiling for the ids of this run is on disk before the
- * first id.
- */
-static int raise_ceiling(struct service *s, const struct task_load_target *t, struct err_info *e)
+/* If a crash may lose answered changes, the ceiling of this run is on disk before its first id. */
+static int raise_ceiling(struct service *s, struct err_info *e)
 {
     char bytes[TASK_NODE_HEAD_LEN];
-
     if (!keeper_may_lose(s->keeper))
         return 0;
-    t->tree->losable = TASK_TREE_LOSABLE;
-    struct task_node_head head = task_tree_ceiling(t->tree, store_last_id(t->store));
+    s->tree->losable = TASK_TREE_LOSABLE;
+    struct task_node_head head = task_tree_ceiling(s->tree, store_last_id(s->store));
     task_node_head_encode(&head, bytes);
-    int err = keeper_set(t->keeper, TASK_NODE_HEAD, (struct str){bytes, sizeof bytes},
+    int err = keeper_set(s->keeper, TASK_NODE_HEAD, (struct str){bytes, sizeof bytes},
                          KEEPER_ANY_VERSION, NULL);
     if (!err)
         err = keeper_flush(s->keeper);
     if (err)
         return err_set(e, err, "cannot set ids aside for the tasks: %s", drover_err_message(err));
-    t->tree->ceiling = head.last_id;
+    s->tree->ceiling = head.last_id;
     return 0;
 }
 
 static int open_local(struct service *s, struct err_info *e)
 {
-    struct task_load_target t;
-
+    struct task_load l;
     s->keeper = s->o.keeper;
-    TRY(load(s, s->keeper, &t, e));
-    take_over(s, &t);
-    return raise_ceiling(s, &t, e);
+    TRY(load(s, s->keeper, &l, e));
+    take_over(s, &l);
+    TRY(raise_ceiling(s, e));
+    task_tree_begin(s->tree, &s->commit);
+    return 0;
 }
 
 int service_open(const struct service_options *o, struct service **ret_service,
                  struct err_info *ret_error)
 {
     struct service *s = mem_zalloc(sizeof *s);
-
     s->o = *o;
     s->offset_ms = clock_wall_ms() - clock_boot_ms();
-    s->spare = mem_alloc(SPARE_MAX * sizeof *s->spare);
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->finished);
     claim_queue_init(&s->waiting);
@@ -121,17 +275,17 @@ int service_open(const struct service_options *o, struct service **ret_service,
 int service_start(struct service *s, struct keeper *k, const struct keeper_op *fence,
                   struct err_info *ret_error)
 {
-    struct task_load_target t;
-    TRY(load(s, k, &t, ret_error));
+    struct task_load l;
+    TRY(load(s, k, &l, ret_error));
     pthread_mutex_lock(&s->lock);
-    s->term++;
+    ensemble_commit_abandon(s);
     if (s->store)
         ensemble_commit_undo(s);
-    take_over(s, &t);
+    take_over(s, &l);
     free((char *)s->fence.path.p);
     s->fence = *fence;
     s->fence.path.p = mem_dup(fence->path.p, fence->path.len);
-    ensemble_commit_resolve(s, t.head.tag);
+    ensemble_commit_resolve(s, l.head.tag);
     ensemble_commit_start(s);
     pthread_mutex_unlock(&s->lock);
     service_wake(s);
@@ -141,11 +295,9 @@ int service_start(struct service *s, struct keeper *k, const struct keeper_op *f
 void service_stop(struct service *s)
 {
     struct task_request *r;
-
     pthread_mutex_lock(&s->lock);
-    s->term++;
+    ensemble_commit_abandon(s);
     s->state = SERVICE_STOPPED;
-    s->under_way = false;
     while ((r = claim_queue_timed_out(&s->waiting, INT64_MAX))) {
         claim_queue_remove(&s->waiting, r);
         queue_put(&s->queue, r);
@@ -162,21 +314,17 @@ void service_stop(struct service *s)
 void service_close(struct service *s)
 {
     service_stop(s);
-    ensemble_commit_forget_sent(s);
-    if (s->o.keeper) {
+    if (s->o.keeper)
         keeper_wait(s->o.keeper, s->zxid);
-        service_dispatch(s);
+    service_dispatch(s);
+    if (s->o.keeper)
         keeper_close(s->o.keeper);
-    } else {
-        service_dispatch(s);
-    }
     claim_queue_release(&s->waiting);
     task_commit_release(&s->commit);
     while (s->spare_count) {
         task_txn_release(s->spare[--s->spare_count]);
         free(s->spare[s->spare_count]);
     }
-    free(s->spare);
     free((char *)s->fence.path.p);
     pthread_cond_destroy(&s->finished);
     pthread_mutex_destroy(&s->lock);
@@ -199,7 +347,6 @@ void queue_put(struct task_queue *q, struct task_request *r)
 struct task_request *queue_take(struct task_queue *q)
 {
     struct task_request *r = q->first;
-
     if (!r)
         return NULL;
     q->first = r->own.next;
@@ -220,12 +367,10 @@ void service_observe(struct service *s, const struct service_observer *o)
 size_t service_wanted(struct service *s, struct str group, size_t max)
 {
     size_t count = 0;
-
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     const struct claim_group *g = claim_queue_group(&s->waiting, group);
     for (const struct claim_link *l = g ? g->first : NULL; l && count < max; l = l->next)
         count += l->r->claim.limit ? l->r->claim.limit : 1;
-    pthread_mutex_unlock(&s->lock);
     return count < max ? count : max;
 }
 

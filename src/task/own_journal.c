@@ -7,15 +7,14 @@
  */
 #include "task/own_journal.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "base/thread.h"
 #include "task/request_log.h"
-#include "task/task_node.h"
+#include "task/task_tree.h"
 
-enum { VERSION = 1, NODE_IS = 1, NODE_GONE = 2, PUT_BYTES = 64 * 1024 };
+enum { VERSION = 1, NODE_IS = 1, NODE_GONE = 2, PUT_BYTES = 64 * 1024, IDLE_MS = 60 * 1000 };
 
 struct own_journal_record {
     struct own_journal_record *next;
@@ -35,13 +34,12 @@ struct own_journal {
     struct own_journal_record *first, **end;
     int failed; /* the journal's error: no further record is accepted */
     int64_t since_snapshot;
-    bool closing, has_writer, has_snapshotter;
-    bool wanted, snapshotting;
-    uint64_t asked, tried;
+    uint64_t asked, tried; /* snapshots */
     int snapshot_err;
-    pthread_t writer, snapshotter;
+    bool closing;
 
-    pthread_mutex_t order; /* held during each call of the journal */
+    struct periodic *writer, *snapshotter; /* woken when there is something to do */
+    pthread_mutex_t order;                 /* held during each call of the journal */
 };
 
 /* Records. */
@@ -67,56 +65,41 @@ static void encode(struct buf *b, const struct keeper_op *ops, size_t count)
                      ops[i].data);
 }
 
-/* Creates the parents. */
-static void make_parents(struct keeper *k, char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        keeper_create(k, path, STR(""), 0, NULL);
-        *slash = '/';
-    }
-}
-
 static int apply_node(struct keeper *k, int kind, char *path, struct str data)
 {
-    int err;
-
     if (kind == NODE_GONE) {
-        err = keeper_delete(k, path, KEEPER_ANY_VERSION);
+        int err = keeper_delete(k, path, KEEPER_ANY_VERSION);
         return err == DROVER_NO_NODE ? 0 : err;
     }
-    err = keeper_set(k, path, data, KEEPER_ANY_VERSION, NULL);
-    if (err == DROVER_NO_NODE) {
-        make_parents(k, path);
-        err = keeper_create(k, path, data, 0, NULL);
+    int err = keeper_set(k, path, data, KEEPER_ANY_VERSION, NULL);
+    if (err != DROVER_NO_NODE)
+        return err;
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        keeper_create(k, path, STR(""), 0, NULL); /* a parent, which may exist */
+        *slash = '/';
     }
-    return err;
+    return keeper_create(k, path, data, 0, NULL);
 }
 
 static int on_record(void *arg, const void *bytes, size_t len)
 {
     struct own_journal *j = arg;
     struct reader r = {bytes, len, false};
-    int err = 0;
-
     if (reader_u8(&r) != VERSION)
         return DROVER_DAMAGED;
-    while (!err && r.left) {
+    while (r.left) {
         int kind = reader_u8(&r);
         size_t path_len = reader_u8(&r);
-        struct str data = STR("");
-
         path_len |= (size_t)reader_u8(&r) << 8;
         struct str path = reader_bytes(&r, path_len);
-        if (kind == NODE_IS)
-            data = reader_bytes(&r, reader_u32(&r));
+        struct str data = kind == NODE_IS ? reader_bytes(&r, reader_u32(&r)) : STR("");
         if (r.bad || (kind != NODE_IS && kind != NODE_GONE))
             return DROVER_DAMAGED;
-        char *text = mem_dup(path.p, path.len);
-        err = apply_node(j->keeper, kind, text, data);
-        free(text);
+        CLEANUP(mem_free) char *text = mem_dup(path.p, path.len);
+        TRY(apply_node(j->keeper, kind, text, data));
     }
-    return err;
+    return 0;
 }
 
 /* Appending. */
@@ -127,162 +110,136 @@ static int tell(struct own_journal *j, const struct buf *b)
     return j->j.append(j->j.arg, b->p, b->len);
 }
 
-static void count_one(struct own_journal *j)
-{
-    if (++j->since_snapshot < j->snapshot_every || !j->has_snapshotter || j->snapshotting)
-        return;
-    j->wanted = true;
-    pthread_cond_broadcast(&j->changed);
-}
-
 static void gather(struct own_journal *j, struct buf *b)
 {
     struct own_journal_record *r = mem_alloc(sizeof *r);
-
     *r = (struct own_journal_record){.bytes = *b};
     *b = (struct buf){0};
     *j->end = r;
     j->end = &r->next;
-    pthread_cond_broadcast(&j->changed);
+    periodic_wake(j->writer);
 }
 
 int own_journal_append(void *arg, const struct keeper_op *ops, size_t count)
 {
     struct own_journal *j = arg;
     CLEANUP(buf_release) struct buf b = {0};
-    int err;
-
     encode(&b, ops, count);
-    err = j->later ? 0 : tell(j, &b);
+    int err = j->later ? 0 : tell(j, &b);
     LOCKED(&j->lock);
     if (j->later)
         gather(j, &b);
     if (err)
         j->failed = DROVER_IO;
-    count_one(j);
+    if (++j->since_snapshot >= j->snapshot_every && j->tried == j->asked) {
+        j->asked++;
+        periodic_wake(j->snapshotter);
+    }
     return j->failed;
 }
 
-static void *writer_main(void *arg)
+static struct own_journal_record *take(struct own_journal *j)
+{
+    LOCKED(&j->lock);
+    struct own_journal_record *r = j->first;
+    if (r)
+        j->first = r->next;
+    if (!j->first)
+        j->end = &j->first;
+    return r;
+}
+
+static void append_queued(struct periodic *p, void *arg)
 {
     struct own_journal *j = arg;
-    int err = 0;
-
-    pthread_mutex_lock(&j->lock);
-    while (!j->closing || j->first) {
-        struct own_journal_record *r = j->first;
-
-        if (!r) {
-            pthread_cond_wait(&j->changed, &j->lock);
-            continue;
-        }
-        j->first = r->next;
-        if (!j->first)
-            j->end = &j->first;
-        pthread_mutex_unlock(&j->lock);
-        if (!err)
-            err = tell(j, &r->bytes);
-        buf_release(&r->bytes);
-        free(r);
-        pthread_mutex_lock(&j->lock);
-        if (err)
+    (void)p;
+    for (struct own_journal_record *r; (r = take(j)); free(r)) {
+        if (!j->failed && tell(j, &r->bytes)) {
+            LOCKED(&j->lock);
             j->failed = DROVER_IO;
+        }
+        buf_release(&r->bytes);
     }
-    pthread_mutex_unlock(&j->lock);
-    return NULL;
 }
 
 /* Snapshots. */
 
 static int flush(struct own_journal *j, struct buf *b)
 {
-    pthread_mutex_lock(&j->order);
+    LOCKED(&j->order);
     int err = j->j.snapshot_put(j->j.arg, b->p, b->len);
-    pthread_mutex_unlock(&j->order);
     b->len = 0;
     buf_put_u8(b, VERSION);
     return err;
 }
 
 /* A node that was deleted meanwhile is in the journal as deleted. */
-static int put_path(struct own_journal *j, const char *path, struct buf *b)
-{
-    struct buf data = {0};
-    int err = keeper_get(j->keeper, path, &data, NULL);
-
-    if (!err)
-        put_node(b, NODE_IS, str_of(path), buf_str(&data));
-    buf_release(&data);
-    err = err == DROVER_NO_NODE ? 0 : err;
-    return err || b->len < PUT_BYTES ? err : flush(j, b);
-}
-
 static int put_below(struct own_journal *j, const char *path, struct buf *b)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    int err = put_path(j, path, b);
-
+    CLEANUP(buf_release) struct buf data = {0};
+    int err = keeper_get(j->keeper, path, &data, NULL);
+    if (!err)
+        put_node(b, NODE_IS, str_of(path), buf_str(&data));
+    if (!err && b->len >= PUT_BYTES)
+        err = flush(j, b);
     if (!err)
         err = keeper_children(j->keeper, path, &names, NULL);
-    if (err == DROVER_NO_NODE)
-        err = 0;
     for (size_t i = 0; !err && i < names.count; i++) {
         CLEANUP(buf_release) struct buf below = {0};
-
         buf_printf(&below, "%s/%s", path, names.names[i]);
         err = put_below(j, buf_text(&below), b);
     }
-    return err;
+    return err == DROVER_NO_NODE ? 0 : err;
+}
+
+static int begin_snapshot(struct own_journal *j)
+{
+    LOCKED(&j->order);
+    return j->j.snapshot_begin(j->j.arg);
+}
+
+static int end_snapshot(struct own_journal *j, int err)
+{
+    LOCKED(&j->order);
+    int ended = j->j.snapshot_end(j->j.arg, err == 0);
+    return err || !ended ? err : DROVER_IO;
 }
 
 static int take_snapshot(struct own_journal *j)
 {
-    struct buf b = {0};
-
+    CLEANUP(buf_release) struct buf b = {0};
     if (!j->j.snapshot_begin || !j->j.snapshot_put || !j->j.snapshot_end)
         return DROVER_UNIMPLEMENTED;
-    pthread_mutex_lock(&j->order);
-    int err = j->j.snapshot_begin(j->j.arg);
-    pthread_mutex_unlock(&j->order);
-    if (err)
+    if (begin_snapshot(j))
         return DROVER_IO;
     j->barrier(j->barrier_arg);
     buf_put_u8(&b, VERSION);
-    err = put_below(j, TASK_NODE_ROOT, &b);
+    int err = put_below(j, TASK_NODE_ROOT, &b);
     if (!err && b.len > 1)
         err = flush(j, &b);
-    pthread_mutex_lock(&j->order);
-    if (j->j.snapshot_end(j->j.arg, err == 0))
-        err = err ? err : DROVER_IO;
-    pthread_mutex_unlock(&j->order);
-    buf_release(&b);
-    return err;
+    return end_snapshot(j, err);
 }
 
-static void *snapshotter_main(void *arg)
+static uint64_t begin_asked(struct own_journal *j)
+{
+    LOCKED(&j->lock);
+    j->since_snapshot = 0;
+    return j->asked;
+}
+
+static void snapshot_if_asked(struct periodic *p, void *arg)
 {
     struct own_journal *j = arg;
-
-    pthread_mutex_lock(&j->lock);
-    for (;;) {
-        while (!j->closing && !j->wanted && j->tried == j->asked)
-            pthread_cond_wait(&j->changed, &j->lock);
-        if (j->closing)
-            break;
-        uint64_t asked = j->asked;
-        j->wanted = false;
-        j->snapshotting = true;
-        j->since_snapshot = 0;
-        pthread_mutex_unlock(&j->lock);
-        int err = take_snapshot(j);
-        pthread_mutex_lock(&j->lock);
-        j->snapshotting = false;
-        j->snapshot_err = err;
-        j->tried = asked;
-        pthread_cond_broadcast(&j->changed);
-    }
-    pthread_mutex_unlock(&j->lock);
-    return NULL;
+    (void)p;
+    if (!own_journal_snapshotting(j))
+        return;
+    uint64_t asked = begin_asked(j);
+    int err = take_snapshot(j);
+    LOCKED(&j->lock);
+    j->snapshot_err = err;
+    j->tried = asked;
+    pthread_cond_broadcast(&j->changed);
 }
 
 void own_journal_set_barrier(struct own_journal *j, void (*passed)(void *arg), void *arg)
@@ -295,7 +252,7 @@ int own_journal_snapshot(struct own_journal *j)
 {
     LOCKED(&j->lock);
     uint64_t mine = ++j->asked;
-    pthread_cond_broadcast(&j->changed);
+    periodic_wake(j->snapshotter);
     while (j->tried < mine && !j->closing)
         pthread_cond_wait(&j->changed, &j->lock);
     return j->tried < mine ? DROVER_CLOSED : j->snapshot_err;
@@ -304,17 +261,26 @@ int own_journal_snapshot(struct own_journal *j)
 int own_journal_snapshotting(struct own_journal *j)
 {
     LOCKED(&j->lock);
-    return j->snapshotting || j->wanted || j->tried < j->asked;
+    return j->tried < j->asked;
 }
 
 /* Opening and closing. */
+
+static void release(struct own_journal *j)
+{
+    if (j->keeper)
+        keeper_close(j->keeper);
+    pthread_cond_destroy(&j->changed);
+    pthread_mutex_destroy(&j->order);
+    pthread_mutex_destroy(&j->lock);
+    free(j);
+}
 
 int own_journal_open(const struct drover_journal *drover, bool later, int64_t snapshot_every,
                      struct local *l, struct own_journal **ret_journal, struct err_info *e)
 {
     struct own_journal *j = mem_zalloc(sizeof *j);
     int err = local_connect(l, NULL, &j->keeper);
-
     j->j = *drover;
     j->later = later;
     j->snapshot_every = snapshot_every ? snapshot_every : LOCAL_SNAPSHOT_EVERY;
@@ -325,15 +291,13 @@ int own_journal_open(const struct drover_journal *drover, bool later, int64_t sn
     if (!err)
         err = j->j.replay(j->j.arg, on_record, j);
     if (err) {
-        own_journal_close(j);
+        release(j);
         return err_set(e, err < 0 ? err : DROVER_IO, "the journal could not be replayed: %s",
                        drover_err_message(err < 0 ? err : DROVER_IO));
     }
-    j->has_snapshotter = true;
-    thread_must_start(&j->snapshotter, "task-snapshot", snapshotter_main, j);
-    j->has_writer = later;
+    j->snapshotter = periodic_start("task-snapshot", IDLE_MS, snapshot_if_asked, j);
     if (later)
-        thread_must_start(&j->writer, "task-journal", writer_main, j);
+        j->writer = periodic_start("task-journal", IDLE_MS, append_queued, j);
     *ret_journal = j;
     return 0;
 }
@@ -344,14 +308,8 @@ void own_journal_close(struct own_journal *j)
     j->closing = true;
     pthread_cond_broadcast(&j->changed);
     pthread_mutex_unlock(&j->lock);
-    if (j->has_writer)
-        pthread_join(j->writer, NULL);
-    if (j->has_snapshotter)
-        pthread_join(j->snapshotter, NULL);
-    if (j->keeper)
-        keeper_close(j->keeper);
-    pthread_cond_destroy(&j->changed);
-    pthread_mutex_destroy(&j->order);
-    pthread_mutex_destroy(&j->lock);
-    free(j);
+    periodic_stop(j->writer);
+    append_queued(NULL, j);
+    periodic_stop(j->snapshotter);
+    release(j);
 }

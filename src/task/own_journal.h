@@ -23,9 +23,7 @@ int own_journal_open(const struct drover_journal *j, bool later, int64_t snapsho
 /* Appends the queued records. No further append may follow. */
 void own_journal_close(struct own_journal *j);
 
-/*
- * Appends one transaction; for service_options.journal. Under the service's lock, so one at a time.
- */
+/* Appends a transaction, for service_options.journal: under the service's lock, one at a time. */
 int own_journal_append(void *arg, const struct keeper_op *ops, size_t count);
 
 /*

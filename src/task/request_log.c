@@ -1,4 +1,3 @@
-/* An entry in memory is the node's bytes, too: they are parsed only when a request is repeated. */
 #include "task/request_log.h"
 
 #include <stdlib.h>
@@ -8,18 +7,6 @@
 #include "drover.h"
 
 enum { VERSION = 1, FIXED_LEN = 1 + 8 + 8 + 8 + 1 };
-
-struct request_log_entry {
-    uint32_t hash;  /* of its key */
-    uint32_t place; /* the map has it plus 1 */
-    size_t len;
-    char bytes[];
-};
-
-void request_log_entry_free(struct request_log_entry *m)
-{
-    free(m);
-}
 
 void request_log_release(struct request_log *m)
 {
@@ -34,47 +21,43 @@ static uint32_t hash_of(int64_t clientid, struct str id)
     return map_hash_str(id) ^ map_hash_u64((uint64_t)clientid);
 }
 
-static int64_t client_of(const struct request_log_entry *m)
+static int64_t client_of(const struct request_log_entry *one)
 {
-    return (int64_t)le_load64(m->bytes + 9);
+    return (int64_t)le_load64(one->bytes + 9);
 }
 
-static struct str id_of(const struct request_log_entry *m)
+static struct str id_of(const struct request_log_entry *one)
 {
-    return (struct str){m->bytes + FIXED_LEN, (uint8_t)m->bytes[FIXED_LEN - 1]};
+    return (struct str){one->bytes + FIXED_LEN, (uint8_t)one->bytes[FIXED_LEN - 1]};
 }
 
 static const struct request_log_entry *find(const struct request_log *m,
                                             const struct request_key *key)
 {
     uint32_t hash = hash_of(key->clientid, key->id);
-
     for (uint32_t at, ref = map_first(&m->by_key, hash, &at); ref;
          ref = map_next(&m->by_key, hash, &at)) {
         const struct request_log_entry *one = m->places[ref - 1];
-
         if (client_of(one) == key->clientid && str_eq(id_of(one), key->id))
             return one;
     }
     return NULL;
 }
 
-static void read_task(struct reader *r, struct arena *a, int64_t ownerid, struct task *t)
+static struct task read_task(struct reader *r)
 {
-    *t = (struct task){.id = (int64_t)reader_u64(r), .ownerid = ownerid};
-    t->timespec = (int64_t)reader_u64(r);
+    struct task t = {.id = (int64_t)reader_u64(r)};
+    t.timespec = (int64_t)reader_u64(r);
     size_t len = reader_u8(r);
     len |= (size_t)reader_u8(r) << 8;
-    t->group = reader_bytes(r, len);
-    t->group.p = arena_text(a, t->group);
+    t.group = reader_bytes(r, len);
+    return t;
 }
 
 int request_log_find(const struct request_log *m, const struct request_key *key, struct arena *a,
                      struct task **ret_tasks, size_t *ret_count)
 {
     const struct request_log_entry *one = find(m, key);
-    struct task *tasks;
-
     if (!one)
         return 0;
     if (le_load64(one->bytes + 17) != key->hash)
@@ -82,42 +65,34 @@ int request_log_find(const struct request_log *m, const struct request_key *key,
     struct reader r = {one->bytes, one->len, false};
     reader_bytes(&r, FIXED_LEN + key->id.len);
     size_t count = reader_u32(&r);
-    tasks = arena_alloc(a, (count + 1) * sizeof *tasks);
-    for (size_t i = 0; i < count; i++)
-        read_task(&r, a, key->clientid, &tasks[i]);
+    struct task *tasks = arena_alloc(a, (count + 1) * sizeof *tasks);
+    for (size_t i = 0; i < count; i++) {
+        tasks[i] = read_task(&r);
+        tasks[i].ownerid = key->clientid;
+        tasks[i].group.p = arena_text(a, tasks[i].group);
+    }
     *ret_tasks = tasks;
     *ret_count = count;
     return 1;
 }
 
-struct str request_log_encode(const struct request_log *m, const struct request_key *key,
-                              const struct task *tasks, size_t count, struct arena *a)
+static void encode(struct buf *b, uint64_t number, const struct request_key *key,
+                   const struct task *tasks, size_t count)
 {
-    CLEANUP(buf_release) struct buf b = {0};
-
-    buf_put_u8(&b, VERSION);
-    buf_put_u64(&b, m->next);
-    buf_put_u64(&b, (uint64_t)key->clientid);
-    buf_put_u64(&b, key->hash);
-    buf_put_u8(&b, (uint8_t)key->id.len);
-    buf_put_str(&b, key->id);
-    buf_put_u32(&b, (uint32_t)count);
+    buf_put_u8(b, VERSION);
+    buf_put_u64(b, number);
+    buf_put_u64(b, (uint64_t)key->clientid);
+    buf_put_u64(b, key->hash);
+    buf_put_u8(b, (uint8_t)key->id.len);
+    buf_put_str(b, key->id);
+    buf_put_u32(b, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        buf_put_u64(&b, (uint64_t)tasks[i].id);
-        buf_put_u64(&b, (uint64_t)tasks[i].timespec);
-        buf_put_u8(&b, (uint8_t)tasks[i].group.len);
-        buf_put_u8(&b, (uint8_t)(tasks[i].group.len >> 8));
-        buf_put_str(&b, tasks[i].group);
+        buf_put_u64(b, (uint64_t)tasks[i].id);
+        buf_put_u64(b, (uint64_t)tasks[i].timespec);
+        buf_put_u8(b, (uint8_t)tasks[i].group.len);
+        buf_put_u8(b, (uint8_t)(tasks[i].group.len >> 8));
+        buf_put_str(b, tasks[i].group);
     }
-    return (struct str){arena_text(a, buf_str(&b)), b.len};
-}
-
-uint32_t request_log_place(const struct request_log *m, bool *ret_taken)
-{
-    uint32_t place = (uint32_t)(m->next % REQUEST_LOG_MAX);
-
-    *ret_taken = m->places[place] != NULL;
-    return place;
 }
 
 static void forget(struct request_log *m, struct request_log_entry *one)
@@ -132,34 +107,36 @@ static void keep(struct request_log *m, struct request_log_entry *one)
     map_add(&m->by_key, one->hash, one->place + 1);
 }
 
-static struct request_log_entry *entry_new(uint32_t place, struct str bytes)
+static struct request_log_entry *keep_new(struct request_log *m, uint32_t place, struct str bytes)
 {
     struct request_log_entry *one = mem_alloc(sizeof *one + bytes.len);
-
     one->len = bytes.len;
     one->place = place;
     memcpy(one->bytes, bytes.p, bytes.len);
     one->hash = hash_of(client_of(one), id_of(one));
+    keep(m, one);
     return one;
 }
 
-struct request_log_entry *request_log_put(struct request_log *m, struct str bytes)
+const struct request_log_entry *request_log_put(struct request_log *m,
+                                                const struct request_key *key,
+                                                const struct task *tasks, size_t count,
+                                                struct request_log_entry **ret_before)
 {
+    CLEANUP(buf_release) struct buf b = {0};
+    encode(&b, m->next, key, tasks, count);
     uint32_t place = (uint32_t)(m->next++ % REQUEST_LOG_MAX);
-    struct request_log_entry *before = m->places[place];
-
-    if (before)
-        forget(m, before);
-    keep(m, entry_new(place, bytes));
-    return before;
+    *ret_before = m->places[place];
+    if (*ret_before)
+        forget(m, *ret_before);
+    return keep_new(m, place, buf_str(&b));
 }
 
 void request_log_undo(struct request_log *m, struct request_log_entry *before)
 {
     struct request_log_entry *last = m->places[--m->next % REQUEST_LOG_MAX];
-
     forget(m, last);
-    request_log_entry_free(last);
+    free(last);
     if (before)
         keep(m, before);
 }
@@ -168,7 +145,6 @@ void request_log_undo(struct request_log *m, struct request_log_entry *before)
 static int check(struct str bytes)
 {
     struct reader r = {bytes.p, bytes.len, false};
-
     if (bytes.len && (unsigned char)bytes.p[0] > VERSION)
         return DROVER_NEWER_VERSION;
     if (reader_u8(&r) != VERSION)
@@ -176,12 +152,8 @@ static int check(struct str bytes)
     reader_bytes(&r, 24);
     reader_bytes(&r, reader_u8(&r));
     uint32_t count = reader_u32(&r);
-    for (uint32_t i = 0; !r.bad && i < count; i++) {
-        reader_bytes(&r, 16);
-        size_t len = reader_u8(&r);
-        len |= (size_t)reader_u8(&r) << 8;
-        reader_bytes(&r, len);
-    }
+    for (uint32_t i = 0; !r.bad && i < count; i++)
+        read_task(&r);
     return r.bad || r.left ? DROVER_DAMAGED : 0;
 }
 
@@ -191,7 +163,7 @@ int request_log_restore(struct request_log *m, uint32_t place, struct str bytes)
     uint64_t number = le_load64(bytes.p + 1);
     if (place >= REQUEST_LOG_MAX || number % REQUEST_LOG_MAX != place || m->places[place])
         return DROVER_DAMAGED;
-    keep(m, entry_new(place, bytes));
+    keep_new(m, place, bytes);
     if (number >= m->next)
         m->next = number + 1;
     return 0;

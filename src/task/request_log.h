@@ -26,7 +26,13 @@
 
 enum { REQUEST_LOG_MAX = 10000, REQUEST_LOG_ID_LEN_MAX = 64 };
 
-struct request_log_entry; /* the data of its node */
+/* In memory it is the node's data, too: it is parsed only when a request is repeated. */
+struct request_log_entry {
+    uint32_t hash;  /* of its key */
+    uint32_t place; /* the number of its node; the map has it plus 1 */
+    size_t len;
+    char bytes[];
+};
 
 struct request_log {
     struct request_log_entry *places[REQUEST_LOG_MAX];
@@ -50,23 +56,17 @@ struct request_key {
 int request_log_find(const struct request_log *m, const struct request_key *key, struct arena *a,
                      struct task **ret_tasks, size_t *ret_count);
 
-/* The data for the node of the next request, in the arena. */
-struct str request_log_encode(const struct request_log *m, const struct request_key *key,
-                              const struct task *tasks, size_t count, struct arena *a);
-
-/* The number of that node, and whether it exists already. */
-uint32_t request_log_place(const struct request_log *m, bool *ret_taken);
-
 /*
- * Adds the encoded entry as the next one. Returns the entry that it replaces, for
- * request_log_undo().
+ * Adds a request with the tasks of its answer, and returns its entry. *ret_before is the entry that
+ * it replaces, whose node exists, or NULL. The caller frees that, or undoes the last put with it.
  */
-struct request_log_entry *request_log_put(struct request_log *m, struct str bytes);
+const struct request_log_entry *request_log_put(struct request_log *m,
+                                                const struct request_key *key,
+                                                const struct task *tasks, size_t count,
+                                                struct request_log_entry **ret_before);
 void request_log_undo(struct request_log *m, struct request_log_entry *before);
 
 /* Adds an entry read from a node. 0, DAMAGED or NEWER_VERSION. */
 int request_log_restore(struct request_log *m, uint32_t place, struct str bytes);
-
-void request_log_entry_free(struct request_log_entry *m);
 
 #endif

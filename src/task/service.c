@@ -1,14 +1,13 @@
-/* Running requests: checking, applying, parking and answering them. */
+/*
+ * Running requests: checking, applying, parking and answering them; and committing them to the
+ * embedded keeper, which decides at once.
+ */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "task/service_impl.h"
-
-enum { SPARE_MAX = 256 };
-
-/* Time. */
 
 int64_t service_now_ms(struct service *s)
 {
@@ -22,48 +21,31 @@ static struct task_txn *txn_take(struct service *s)
     return s->spare_count ? s->spare[--s->spare_count] : mem_zalloc(sizeof(struct task_txn));
 }
 
-static void txn_give(struct service *s, struct task_request *r)
+static void txn_give(struct service *s, struct task_txn *t)
 {
-    struct task_txn *t = r->own.txn;
-
-    r->own.txn = NULL;
-    if (!t)
-        return;
-    if (s->spare_count < SPARE_MAX) {
+    if (t && s->spare_count < SERVICE_SPARE_MAX) {
         s->spare[s->spare_count++] = t;
-        return;
+    } else if (t) {
+        task_txn_release(t);
+        free(t);
     }
-    task_txn_release(t);
-    free(t);
 }
 
 /* Answering. */
 
-void service_answer(struct service *s, struct task_request *r)
+void service_answer(struct service *s, struct task_request *r, int err)
 {
+    if (err)
+        r->own.err = err;
+    r->own.park = false;
     r->own.zxid = s->zxid;
     queue_put(r->own.called ? &s->called : &s->answers, r);
-}
-
-static void call_done(struct task_request *r)
-{
-    struct task_reply reply = {.err = r->own.err};
-
-    if (r->own.txn && !reply.err) {
-        reply.tasks = r->own.txn->tasks;
-        reply.task_count = r->own.txn->task_count;
-    } else if (r->own.txn && reply.err == DROVER_REFUSED) {
-        reply.errors = r->own.txn->errors;
-        reply.error_count = r->own.txn->error_count;
-    }
-    r->done(r->arg, &reply);
 }
 
 /* Tells the observer which managed tasks another client has claimed or updated. */
 static void observe(const struct service *s, const struct task_request *r)
 {
     const struct task_txn *t = r->own.txn;
-
     if (!s->observer.changed || !t || r->own.err || r->kind == TASK_READ || r->update.manage)
         return;
     for (size_t i = 0; i < t->change_count; i++)
@@ -74,14 +56,21 @@ static void observe(const struct service *s, const struct task_request *r)
 /* The request may be freed by its `done`, unless a thread waits in service_call(). */
 static void finish(struct service *s, struct task_request *r)
 {
-    struct task_request copy = {.own = {.txn = r->own.txn}};
+    struct task_reply reply = {.err = r->own.err};
+    struct task_txn *t = r->own.txn;
     bool called = r->own.called;
-
     if (!called)
         observe(s, r);
-    call_done(r);
+    if (t && !reply.err) {
+        reply.tasks = t->tasks;
+        reply.task_count = t->task_count;
+    } else if (t && reply.err == DROVER_REFUSED) {
+        reply.errors = t->errors;
+        reply.error_count = t->error_count;
+    }
+    r->done(r->arg, &reply);
     LOCKED(&s->lock);
-    txn_give(s, &copy);
+    txn_give(s, t);
     if (called) {
         r->own.finished = true;
         pthread_cond_broadcast(&s->finished);
@@ -92,11 +81,9 @@ static void finish(struct service *s, struct task_request *r)
 static void take_durable(struct service *s, struct task_queue *from, struct task_queue *to)
 {
     int state;
-
     while (from->first &&
            (state = s->o.keeper ? keeper_passed(s->keeper, from->first->own.zxid) : 1)) {
         struct task_request *r = queue_take(from);
-
         if (state < 0)
             r->own.err = state;
         queue_put(to, r);
@@ -117,7 +104,6 @@ static void deliver(struct service *s, bool called_only)
 {
     struct task_queue ready = {0};
     struct task_request *r;
-
     pthread_mutex_lock(&s->lock);
     if (!called_only)
         take_durable(s, &s->answers, &ready);
@@ -140,17 +126,7 @@ void service_dispatch(struct service *s)
 static struct request_key key_of(const struct task_request *r)
 {
     int64_t clientid = r->kind == TASK_CLAIM ? r->claim.clientid : r->update.clientid;
-
     return (struct request_key){clientid, r->requestid, r->request_hash};
-}
-
-static int refuse(struct task_txn *t, const char *why)
-{
-    arena_reset(&t->arena);
-    *t = (struct task_txn){.arena = t->arena, .error_count = 1, .reasons = 1};
-    t->errors = arena_alloc(&t->arena, sizeof *t->errors);
-    t->errors[0] = why;
-    return DROVER_REFUSED;
 }
 
 /* Adds the data to an answer from the request log, which has none. */
@@ -159,59 +135,50 @@ static int fill_data(struct service *s, const struct task_request *r, struct tas
     const struct task_update *u = &r->update;
     CLEANUP(buf_release) struct buf scratch = {0};
     size_t kept = 0;
-    int err = 0;
-
-    for (size_t i = 0; !err && i < t->task_count; i++) {
+    if (r->kind == TASK_UPDATE) {
+        for (size_t i = 0; i < t->task_count && i < u->add_count + u->update_count; i++)
+            t->tasks[i].data =
+                i < u->add_count ? u->adds[i].data : u->updates[i - u->add_count].data;
+        return 0;
+    }
+    for (size_t i = 0; i < t->task_count; i++) {
         struct task now;
-
-        if (r->kind == TASK_UPDATE) {
-            if (i < u->add_count)
-                t->tasks[i].data = u->adds[i].data;
-            else if (i < u->add_count + u->update_count)
-                t->tasks[i].data = u->updates[i - u->add_count].data;
-            kept = i + 1;
-            continue;
-        }
         scratch.len = 0;
-        err = store_get(s->store, t->tasks[i].id, &scratch, &now);
-        if (err == DROVER_NO_TASK) {
-            err = 0;
+        int err = store_get(s->store, t->tasks[i].id, &scratch, &now);
+        if (err == DROVER_NO_TASK)
             continue;
-        }
+        if (err)
+            return err;
         t->tasks[kept] = t->tasks[i];
-        if (!err)
-            t->tasks[kept++].data = (struct str){arena_text(&t->arena, now.data), now.data.len};
+        t->tasks[kept++].data = (struct str){arena_text(&t->arena, now.data), now.data.len};
     }
     t->task_count = kept;
-    return err;
+    return 0;
 }
 
 /* 1: the request was executed before, and the answer is in t. 0: it was not. */
 static int look_up(struct service *s, const struct task_request *r, struct task_txn *t)
 {
-    struct request_key key = key_of(r);
-    struct task *tasks;
-    size_t count;
-
     if (!r->requestid.len || r->own.deleted)
         return 0;
+    struct request_key key = key_of(r);
     arena_reset(&t->arena);
     *t = (struct task_txn){.arena = t->arena};
-    int found = request_log_find(&s->tree->requests, &key, &t->arena, &tasks, &count);
-    if (found < 0)
-        return refuse(t, "requestid: another request of this client had the same");
-    if (!found)
-        return 0;
-    t->tasks = tasks;
-    t->task_count = count;
-    int err = fill_data(s, r, t);
-    return err ? err : 1;
+    int found = request_log_find(&s->tree->requests, &key, &t->arena, &t->tasks, &t->task_count);
+    if (found < 0) {
+        t->errors = arena_alloc(&t->arena, sizeof *t->errors);
+        t->errors[0] = "requestid: another request of this client had the same";
+        t->error_count = t->reasons = 1;
+        return DROVER_REFUSED;
+    }
+    if (found)
+        TRY(fill_data(s, r, t));
+    return found;
 }
 
 static int run_claim(struct service *s, struct task_request *r, int64_t now_ms)
 {
     struct task_claim c = r->claim;
-
     if (r->own.deleted)
         c.delete_count = 0;
     int err = store_claim(s->store, &c, now_ms, &s->random, r->own.txn);
@@ -246,7 +213,6 @@ static void count(struct service *s, struct task_request *r)
 {
     s->stats.updates += r->kind == TASK_UPDATE && !r->own.counted;
     s->stats.claims += r->kind == TASK_CLAIM && !r->own.counted;
-    s->stats.reads += r->kind == TASK_READ && !r->own.counted;
     r->own.counted = true;
     s->stats.refusals += r->own.err == DROVER_REFUSED;
     if (r->kind == TASK_CLAIM && !r->own.err)
@@ -271,7 +237,6 @@ void service_put(struct service *s, struct task_request *r)
 {
     struct request_key key = key_of(r);
     struct task_txn *t = r->own.txn;
-
     task_tree_put(s->tree, &s->commit, t);
     if (r->requestid.len)
         task_tree_put_request(s->tree, &s->commit, &key, t->tasks, t->task_count);
@@ -282,31 +247,67 @@ void service_put(struct service *s, struct task_request *r)
 void service_undo(struct service *s, struct task_request *r)
 {
     store_undo(s->store, r->own.txn);
+    task_tree_uncount(s->tree, r->own.txn);
+}
+
+static void park(struct service *s, struct task_request *r)
+{
+    r->own.park = false;
+    r->own.deleted = r->claim.delete_count > 0;
+    txn_give(s, r->own.txn);
+    r->own.txn = NULL;
+    claim_queue_add(&s->waiting, r, r->own.deadline_ms);
+    if (s->observer.wanted)
+        s->observer.wanted(s->observer.arg, &r->claim, true);
 }
 
 void service_settle(struct service *s, struct task_request *r)
 {
     store_settle(s->store, r->own.txn);
     if (r->own.park)
-        service_park(s, r);
+        park(s, r);
     else
-        service_answer(s, r);
+        service_answer(s, r, 0);
 }
 
-void service_park(struct service *s, struct task_request *r)
+/* As one transaction. If it is refused, nothing has happened. */
+static int commit(struct service *s, struct task_request *r)
 {
-    r->own.park = false;
-    r->own.deleted = r->claim.delete_count > 0;
-    txn_give(s, r);
-    claim_queue_add(&s->waiting, r, r->own.deadline_ms);
-    if (s->observer.wanted)
-        s->observer.wanted(s->observer.arg, &r->claim, true);
+    service_put(s, r);
+    task_tree_put_ceiling(s->tree, &s->commit, store_last_id(s->store));
+    if (s->commit.bytes > KEEPER_REQUEST_MAX / 2 && /* an estimate: now exactly */
+        keeper_request_size(s->commit.ops, s->commit.count) > KEEPER_REQUEST_MAX)
+        return DROVER_TOO_BIG;
+    if (s->o.journal)
+        TRY(s->o.journal(s->o.journal_arg, s->commit.ops, s->commit.count));
+    int64_t zxid;
+    TRY(keeper_apply(s->keeper, s->commit.ops, s->commit.count, &zxid));
+    s->zxid = zxid;
+    return 0;
+}
+
+/*
+ * Commits to the embedded keeper. Nobody else writes below /drover/tasks and /drover/requests, so
+ * only an extra operation, a full disk or a transaction that is too big can be refused; then memory
+ * is undone before the next request runs.
+ */
+static void commit_local(struct service *s, struct task_request *r)
+{
+    int err = commit(s, r);
+    if (err) {
+        service_undo(s, r);
+        task_tree_undo(s->tree, &s->commit);
+        service_answer(s, r, err);
+        return;
+    }
+    s->stats.commits++;
+    task_tree_settle(s->tree, &s->commit);
+    service_settle(s, r);
 }
 
 void service_run(struct service *s, struct task_request *r)
 {
     int64_t now_ms = service_now_ms(s);
-
     if (!r->own.txn)
         r->own.txn = txn_take(s);
     r->own.park = r->own.known = false;
@@ -318,7 +319,7 @@ void service_run(struct service *s, struct task_request *r)
     if (s->o.keeper && !service_has_changes(r))
         service_settle(s, r);
     else if (s->o.keeper)
-        local_commit(s, r);
+        commit_local(s, r);
     else
         queue_put(&s->batch, r);
 }
@@ -328,10 +329,8 @@ void service_run(struct service *s, struct task_request *r)
 static void feed_group(struct service *s, struct claim_group *g)
 {
     int64_t now_ms = service_now_ms(s), due_ms = INT64_MAX;
-
     while (g->first && store_available(s->store, g->name, now_ms, &due_ms)) {
         struct task_request *r = g->first->r;
-
         claim_queue_mark(&s->waiting, g); /* keeps the group when its last claim is removed */
         claim_queue_remove(&s->waiting, r);
         service_run(s, r);
@@ -343,7 +342,6 @@ static void feed_group(struct service *s, struct claim_group *g)
 void service_feed(struct service *s)
 {
     struct claim_group *g;
-
     while ((g = claim_queue_next_marked(&s->waiting)))
         feed_group(s, g);
 }
@@ -356,16 +354,20 @@ void service_tell_due(struct service *s, int64_t before_ms)
         service_wake(s);
 }
 
-static void admit(struct service *s, struct task_request *r)
+static void start(struct service *s, struct task_request *r, bool called)
 {
+    LOCKED(&s->lock);
     int64_t due_ms = claim_queue_due_ms(&s->waiting);
-
+    memset(&r->own, 0, sizeof r->own);
+    r->own.called = called;
+    if (r->kind == TASK_CLAIM && r->wait_ms > 0)
+        r->own.deadline_ms =
+            service_now_ms(s) + (r->wait_ms > TASK_MS_MAX ? TASK_MS_MAX : r->wait_ms);
     if (s->o.keeper) {
         service_run(s, r);
         service_feed(s);
     } else if (s->state == SERVICE_STOPPED) {
-        r->own.err = DROVER_NOT_LEADER;
-        service_answer(s, r);
+        service_answer(s, r, DROVER_NOT_LEADER);
     } else {
         queue_put(&s->queue, r);
         ensemble_commit_start(s);
@@ -373,19 +375,9 @@ static void admit(struct service *s, struct task_request *r)
     service_tell_due(s, due_ms);
 }
 
-static void start(struct service *s, struct task_request *r)
-{
-    LOCKED(&s->lock);
-    if (r->kind == TASK_CLAIM && r->wait_ms > 0)
-        r->own.deadline_ms =
-            service_now_ms(s) + (r->wait_ms > TASK_MS_MAX ? TASK_MS_MAX : r->wait_ms);
-    admit(s, r);
-}
-
 void service_submit(struct service *s, struct task_request *r)
 {
-    memset(&r->own, 0, sizeof r->own);
-    start(s, r);
+    start(s, r, false);
     service_dispatch(s);
 }
 
@@ -393,7 +385,6 @@ void service_submit(struct service *s, struct task_request *r)
 static void tick(struct service *s)
 {
     struct task_request *r;
-
     LOCKED(&s->lock);
     int64_t now_ms = service_now_ms(s);
     claim_queue_advance(&s->waiting, now_ms);
@@ -421,7 +412,6 @@ void service_tick(struct service *s)
 static int64_t due_boot_ms(struct service *s)
 {
     int64_t due_ms = claim_queue_due_ms(&s->waiting), now_ms = service_now_ms(s);
-
     if (due_ms == INT64_MAX)
         return due_ms;
     return clock_boot_ms() + (due_ms > now_ms ? due_ms - now_ms : 0);
@@ -448,15 +438,12 @@ bool service_cancel(struct service *s, struct task_request *r)
  */
 void service_call(struct service *s, struct task_request *r)
 {
-    memset(&r->own, 0, sizeof r->own);
-    r->own.called = true;
-    start(s, r);
+    start(s, r, true);
     deliver(s, true);
     pthread_mutex_lock(&s->lock);
     while (!r->own.finished) {
         bool answered = s->o.keeper && !r->own.wait_ref && s->called.first;
         int64_t zxid = r->own.zxid;
-
         if (answered) {
             pthread_mutex_unlock(&s->lock);
             keeper_wait(s->keeper, zxid);

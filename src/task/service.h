@@ -70,13 +70,14 @@ struct task_request {
     struct str requestid;
     uint64_t request_hash;
 
-    /*
-     * Optional: to be committed in the same transaction. A failing one fails all, with its error.
-     */
+    /* Optional: committed in the same transaction. A failing one fails all, with its error. */
     const struct keeper_op *extra;
     size_t extra_count;
 
-    /* Reads: called with the store as it is, under the service's lock. Copy what you need. */
+    /*
+     * Reads: called with the store as it is, under the service's lock. Copy what you need. On an
+     * ensemble it is called again if the batch of the request was refused: start over then.
+     */
     void (*read)(void *arg, struct store *s, int64_t now_ms);
 
     void (*done)(void *arg, const struct task_reply *reply);
@@ -116,16 +117,11 @@ struct service_options {
     int64_t (*now_ms)(void *arg); /* NULL: the clock above */
     void *now_arg;
 
-    /*
-     * For the store in process: gets each commit before it is made, and may refuse it. NULL: none.
-     */
+    /* For the store in process: gets each commit before it is made, may refuse it; or NULL. */
     int (*journal)(void *arg, const struct keeper_op *ops, size_t count);
     void *journal_arg;
 
-    /*
-     * On an ensemble: the fence has failed, or the outcome of a commit is unknown. Stand for
-     * election again.
-     */
+    /* The fence has failed, or the outcome of a commit is unknown: stand for election again. */
     void (*doubt)(void *arg);
     void *doubt_arg;
 };
@@ -188,7 +184,7 @@ void service_look(struct service *s, void (*look)(void *arg, struct store *s, in
                   void *arg);
 
 struct service_stats {
-    uint64_t updates, claims, claimed, refusals, reads, commits, waiting;
+    uint64_t updates, claims, claimed, refusals, commits, waiting;
     size_t tasks;
     int64_t last_id;
 };

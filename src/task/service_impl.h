@@ -1,7 +1,6 @@
 /*
- * service_impl - the inside of struct service. service.c runs requests; local_commit.c and
- * ensemble_commit.c commit them to the embedded keeper and to an ensemble; load.c loads the tasks
- * at the start.
+ * service_impl - the inside of struct service. service.c runs requests and commits them to the
+ * embedded keeper, ensemble_commit.c to an ensemble; lifecycle.c opens and closes.
  */
 #ifndef TASK_SERVICE_IMPL_H
 #define TASK_SERVICE_IMPL_H
@@ -19,6 +18,8 @@ struct task_queue {
 
 void queue_put(struct task_queue *q, struct task_request *r);
 struct task_request *queue_take(struct task_queue *q);
+
+enum { SERVICE_SPARE_MAX = 256 };
 
 enum service_state {
     SERVICE_STOPPED, /* another process leads, or none yet */
@@ -40,7 +41,7 @@ struct service {
     struct claim_queue waiting;
     struct store_random random;
 
-    struct task_txn **spare; /* transactions to use again */
+    struct task_txn *spare[SERVICE_SPARE_MAX]; /* transactions to use again */
     size_t spare_count;
 
     struct task_queue answers; /* in the order of their zxids; they leave when it passes the gate */
@@ -52,55 +53,31 @@ struct service {
     struct keeper_op fence;
     struct task_queue queue; /* not yet run */
     struct task_queue batch; /* run, and in the commit in flight */
-    bool under_way;
-    size_t
-        one_by_one; /* how many of the queue are committed alone, because their batch was refused */
-    uint64_t tag;   /* of the commit in flight */
+    size_t one_by_one;       /* so many of the queue are committed alone: their batch was refused */
+    uint64_t tag;            /* of the commit in flight */
     int32_t head_version;
-    unsigned term;            /* number of starts, to recognise callbacks from an earlier one */
-    struct sent_commit *sent; /* commits whose callbacks are pending */
+    struct sent_commit *sent; /* in flight; NULL: none */
 
     struct service_stats stats;
 };
 
-/* service.c. Under the lock. */
+/* service.c. Under the lock, except service_wake(), which asks for a dispatch. */
+bool service_has_changes(const struct task_request *r);
 void service_run(struct service *s,
-                 struct task_request *r); /* checks, applies, and commits or queues */
+                 struct task_request *r); /* checks, applies, commits or queues */
 void service_feed(struct service *s);     /* the claims that wait */
-void service_answer(struct service *s,
-                    struct task_request *r); /* leaves when it may pass the gate */
-void service_park(struct service *s, struct task_request *r);
+void service_put(struct service *s, struct task_request *r); /* into the commit being made */
 void service_undo(struct service *s, struct task_request *r);
 void service_settle(struct service *s, struct task_request *r);
-void service_put(struct service *s, struct task_request *r); /* into the commit being made */
-
-/* Wakes the loop if something is due earlier than before. Under the lock. */
-void service_tell_due(struct service *s, int64_t before_ms);
-
-/* Asks for a dispatch. */
+void service_answer(struct service *s, struct task_request *r, int err); /* at the gate */
+void service_tell_due(struct service *s, int64_t before_ms); /* wakes if something is due earlier */
 void service_wake(struct service *s);
 
-/* local_commit.c, ensemble_commit.c: commit what was run. Under the lock. */
-void local_commit(struct service *s, struct task_request *r);
+/* ensemble_commit.c: commits what was run. Under the lock. */
 void ensemble_commit_start(struct service *s);
 void ensemble_commit_resolve(struct service *s, uint64_t head_tag);
 void ensemble_commit_undo(struct service *s);
 void ensemble_commit_drop(struct service *s);
-void ensemble_commit_forget_sent(struct service *s);
-
-/* load.c: fills an empty store and task tree, which no other thread uses yet. */
-struct task_load_target {
-    struct keeper *keeper;
-    struct store *store;
-    struct task_tree *tree;
-    int64_t now_ms;
-
-    struct task_node_head head;
-    int32_t head_version;
-};
-
-int load_tasks(struct task_load_target *t, struct err_info *e);
-
-bool service_has_changes(const struct task_request *r);
+void ensemble_commit_abandon(struct service *s);
 
 #endif

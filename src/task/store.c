@@ -11,12 +11,10 @@ enum { ORDER_FIRST = 64 };
 
 struct store *store_new(store_fetch_fn *fetch, void *arg)
 {
-    struct store *s = mem_zalloc(sizeof *s);
-
-    s->fetch = fetch;
-    s->fetch_arg = arg;
-    s->top = 1;
-    s->group_top = 1;
+    struct store *s = mem_alloc(sizeof *s);
+    *s = (struct store){.fetch = fetch, .fetch_arg = arg, .top = 1};
+    mem_grow(s->groups, s->group_top, s->group_cap);
+    s->group_top = 1; /* 0: none */
     return s;
 }
 
@@ -67,15 +65,9 @@ size_t store_count(const struct store *s)
     return s->count;
 }
 
-void store_reserve(struct store *s, size_t tasks)
-{
-    map_reserve(&s->by_id, (uint32_t)tasks);
-}
-
 uint32_t store_find(const struct store *s, int64_t id)
 {
     uint32_t hash = map_hash_u64((uint64_t)id);
-
     for (uint32_t at, ref = map_first(&s->by_id, hash, &at); ref;
          ref = map_next(&s->by_id, hash, &at))
         if (record_at(s, ref)->id == id)
@@ -86,7 +78,6 @@ uint32_t store_find(const struct store *s, int64_t id)
 uint32_t store_find_slot(const struct store *s, int64_t slot)
 {
     uint32_t hash = map_hash_u64((uint64_t)slot);
-
     for (uint32_t at, ref = map_first(&s->by_slot, hash, &at); ref;
          ref = map_next(&s->by_slot, hash, &at))
         if (record_at(s, ref)->slot == slot)
@@ -99,7 +90,6 @@ uint32_t store_find_slot(const struct store *s, int64_t slot)
 struct task_group *store_find_group(const struct store *s, struct str name)
 {
     uint32_t hash = map_hash_str(name);
-
     for (uint32_t at, n = map_first(&s->by_name, hash, &at); n;
          n = map_next(&s->by_name, hash, &at))
         if (str_eq(s->groups[n]->name, name))
@@ -110,7 +100,6 @@ struct task_group *store_find_group(const struct store *s, struct str name)
 static void on_heap_move(void *arg, uint32_t ref, uint32_t at)
 {
     struct task_record *r = record_at(arg, ref);
-
     r->place = PLACE_HEAP | (r->place & PLACE_MARK) | at;
 }
 
@@ -118,25 +107,21 @@ static uint32_t take_group_number(struct store *s)
 {
     if (s->free_group_count)
         return s->free_groups[--s->free_group_count];
-    if (s->group_top >= s->group_cap) {
-        s->group_cap = s->group_cap ? s->group_cap * 2 : 16;
-        s->groups = mem_realloc(s->groups, s->group_cap * sizeof *s->groups);
-        s->free_groups = mem_realloc(s->free_groups, s->group_cap * sizeof *s->free_groups);
-    }
+    mem_grow(s->groups, s->group_top, s->group_cap);
     return s->group_top++;
 }
 
 struct task_group *store_make_group(struct store *s, struct str name)
 {
     struct task_group *g = store_find_group(s, name);
-
     if (g)
         return g;
-    g = mem_zalloc(sizeof *g);
-    g->name = (struct str){mem_dup(name.p, name.len), name.len};
-    g->number = take_group_number(s);
-    g->heap.moved = on_heap_move;
-    g->heap.arg = s;
+    g = mem_alloc(sizeof *g);
+    *g = (struct task_group){
+        .name = {mem_dup(name.p, name.len), name.len},
+        .number = take_group_number(s),
+        .heap = {.moved = on_heap_move, .arg = s},
+    };
     s->groups[g->number] = g;
     map_add(&s->by_name, map_hash_str(name), g->number);
     return g;
@@ -148,6 +133,7 @@ void store_drop_group(struct store *s, struct task_group *g)
         return;
     map_remove(&s->by_name, map_hash_str(g->name), g->number);
     s->groups[g->number] = NULL;
+    mem_grow(s->free_groups, s->free_group_count, s->free_group_cap);
     s->free_groups[s->free_group_count++] = g->number;
     group_free(g);
 }
@@ -165,7 +151,6 @@ static void array_push(struct store *s, struct task_group *g, uint32_t ref)
 static void array_remove(struct store *s, struct task_group *g, uint32_t at)
 {
     uint32_t last = g->array[--g->array_count];
-
     g->array[at] = last;
     record_at(s, last)->place = at;
 }
@@ -176,35 +161,22 @@ void group_pass(struct store *s, struct task_group *g, int64_t now_ms)
         array_push(s, g, heap_remove(&g->heap, 0));
 }
 
-/*
- * The sorted ids of a group, made when they are first needed; new ids are larger than all others.
- */
+/* The sorted ids of a group, made when first needed; new ids are larger than all others. */
 
 static int compare_ids(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
     return (x > y) - (x < y);
-}
-
-static void order_drop(struct task_group *g)
-{
-    free(g->order);
-    g->order = NULL;
-    g->order_count = g->order_cap = g->order_dead = 0;
-    g->ordered = false;
 }
 
 static void order_push(struct task_group *g, int64_t id)
 {
     if (g->order_count && g->order[g->order_count - 1] > id) { /* of an undone transaction */
-        order_drop(g);
+        g->order_count = g->order_dead = 0;
+        g->ordered = false;
         return;
     }
-    if (g->order_count == g->order_cap) {
-        g->order_cap = g->order_cap ? g->order_cap * 2 : ORDER_FIRST;
-        g->order = mem_realloc(g->order, g->order_cap * sizeof *g->order);
-    }
+    mem_grow(g->order, g->order_count, g->order_cap);
     g->order[g->order_count++] = id;
 }
 
@@ -212,7 +184,7 @@ static void order_make(struct store *s, struct task_group *g)
 {
     g->ordered = true;
     g->order_cap = group_count(g) + ORDER_FIRST;
-    g->order = mem_alloc(g->order_cap * sizeof *g->order);
+    g->order = mem_realloc(g->order, g->order_cap * sizeof *g->order);
     for (uint32_t i = 0; i < g->array_count; i++)
         g->order[g->order_count++] = record_at(s, g->array[i])->id;
     for (uint32_t i = 0; i < g->heap.count; i++)
@@ -224,7 +196,6 @@ static void order_make(struct store *s, struct task_group *g)
 static void order_bury(struct store *s, struct task_group *g)
 {
     size_t kept = 0;
-
     if (++g->order_dead < ORDER_FIRST || g->order_dead * 2 < g->order_count)
         return;
     for (size_t i = 0; i < g->order_count; i++)
@@ -239,7 +210,6 @@ static void order_bury(struct store *s, struct task_group *g)
 static uint32_t take_ref(struct store *s)
 {
     uint32_t ref = s->free;
-
     if (ref) {
         s->free = record_at(s, ref)->place;
         return ref;
@@ -261,19 +231,17 @@ static uint32_t take_ref(struct store *s)
 struct task_data *data_new(struct str data)
 {
     struct task_data *k = mem_alloc(sizeof *k + data.len);
-
     k->len = (uint32_t)data.len;
     if (data.len)
         memcpy(k->bytes, data.p, data.len);
     return k;
 }
 
-uint32_t store_insert(struct store *s, const struct task_record *r, struct task_data *kept,
-                      int64_t now_ms)
+void store_insert(struct store *s, const struct task_record *r, struct task_data *kept,
+                  int64_t now_ms)
 {
     struct task_group *g = s->groups[r->group];
     uint32_t ref = take_ref(s);
-
     *record_at(s, ref) = *r;
     record_at(s, ref)->place = 0;
     if (!s->fetch)
@@ -288,7 +256,6 @@ uint32_t store_insert(struct store *s, const struct task_record *r, struct task_
     if (g->ordered)
         order_push(g, r->id);
     s->count++;
-    return ref;
 }
 
 struct task_data *store_remove(struct store *s, uint32_t ref)
@@ -296,7 +263,6 @@ struct task_data *store_remove(struct store *s, uint32_t ref)
     struct task_record *r = record_at(s, ref);
     struct task_group *g = s->groups[r->group];
     struct task_data *kept = s->fetch ? NULL : *data_at(s, ref);
-
     if (r->place & PLACE_HEAP)
         heap_remove(&g->heap, r->place & PLACE_AT);
     else
@@ -319,22 +285,19 @@ struct task_data *store_remove(struct store *s, uint32_t ref)
 int store_data(struct store *s, uint32_t ref, struct buf *scratch, struct str *ret_data)
 {
     size_t before = scratch->len;
-
     if (!s->fetch) {
         const struct task_data *k = *data_at(s, ref);
         *ret_data = (struct str){k->bytes, k->len};
         return 0;
     }
-    int err = s->fetch(s->fetch_arg, record_at(s, ref)->slot, scratch);
-    if (!err)
-        *ret_data = (struct str){scratch->p + before, scratch->len - before};
-    return err;
+    TRY(s->fetch(s->fetch_arg, record_at(s, ref)->slot, scratch));
+    *ret_data = (struct str){scratch->p + before, scratch->len - before};
+    return 0;
 }
 
 static struct task task_of(const struct store *s, uint32_t ref)
 {
     const struct task_record *r = record_at(s, ref);
-
     return (struct task){.id = r->id,
                          .group = s->groups[r->group]->name,
                          .timespec = r->timespec,
@@ -345,106 +308,85 @@ static struct task task_of(const struct store *s, uint32_t ref)
 int store_get(struct store *s, int64_t id, struct buf *scratch, struct task *ret_task)
 {
     uint32_t ref = store_find(s, id);
-
     if (!ref)
         return DROVER_NO_TASK;
     struct task t = task_of(s, ref);
-    int err = store_data(s, ref, scratch, &t.data);
-    if (!err)
-        *ret_task = t;
-    return err;
+    TRY(store_data(s, ref, scratch, &t.data));
+    *ret_task = t;
+    return 0;
 }
 
 int64_t store_slot_of(const struct store *s, int64_t id)
 {
     uint32_t ref = store_find(s, id);
-
     return ref ? record_at(s, ref)->slot : 0;
 }
 
 bool store_group_of(const struct store *s, int64_t id, struct str *ret_group)
 {
     uint32_t ref = store_find(s, id);
-
     if (ref)
         *ret_group = s->groups[record_at(s, ref)->group]->name;
     return ref;
 }
 
-/* Appends a task to a list, with its text copied into the arena. */
-static int list_add(struct store *s, uint32_t ref, struct arena *a, struct buf *scratch,
-                    struct store_list *list)
+static size_t list_any(const struct task_group *g, size_t max, uint32_t *refs)
 {
-    struct task *t = &list->tasks[list->count];
-
-    *t = task_of(s, ref);
-    scratch->len = 0;
-    TRY(store_data(s, ref, scratch, &t->data));
-    t->data.p = arena_text(a, t->data);
-    t->group.p = list->count ? list->tasks[0].group.p : arena_text(a, t->group);
-    list->count++;
-    return 0;
+    size_t count = 0;
+    for (uint32_t i = 0; i < g->array_count && count < max; i++)
+        refs[count++] = g->array[i];
+    for (uint32_t i = 0; i < g->heap.count && count < max; i++)
+        refs[count++] = g->heap.entries[i].ref;
+    return count;
 }
 
-static int list_any(struct store *s, struct task_group *g, size_t max, struct arena *a,
-                    struct buf *scratch, struct store_list *list)
+static size_t list_ordered(struct store *s, struct task_group *g, int64_t after, bool owned,
+                           size_t max, uint32_t *refs)
 {
-    int err = 0;
-
-    for (uint32_t i = 0; !err && i < g->array_count && list->count < max; i++)
-        err = list_add(s, g->array[i], a, scratch, list);
-    for (uint32_t i = 0; !err && i < g->heap.count && list->count < max; i++)
-        err = list_add(s, g->heap.entries[i].ref, a, scratch, list);
-    return err;
-}
-
-static int list_ordered(struct store *s, struct task_group *g, int64_t after, bool owned,
-                        size_t max, struct arena *a, struct buf *scratch, struct store_list *list)
-{
-    size_t low = 0, high;
-    int err = 0;
-
+    size_t low = 0, count = 0;
     if (!g->ordered)
         order_make(s, g);
-    for (high = g->order_count; low < high;) {
+    for (size_t high = g->order_count; low < high;) {
         size_t middle = low + (high - low) / 2;
-
         if (g->order[middle] <= after)
             low = middle + 1;
         else
             high = middle;
     }
-    for (; !err && low < g->order_count && list->count < max; low++) {
+    for (; low < g->order_count && count < max; low++) {
         uint32_t ref = store_find(s, g->order[low]);
-
         if (ref && (owned || !(record_at(s, ref)->place & PLACE_HEAP)))
-            err = list_add(s, ref, a, scratch, list);
+            refs[count++] = ref;
     }
-    return err;
+    return count;
 }
 
 int store_list(struct store *s, struct str group, int64_t after, size_t limit, bool owned,
                int64_t now_ms, struct arena *a, struct store_list *ret_list)
 {
     struct task_group *g = store_find_group(s, group);
-    struct store_list list = {0};
-    struct buf scratch = {0};
-
+    CLEANUP(buf_release) struct buf scratch = {0};
     if (!g) {
-        *ret_list = list;
+        *ret_list = (struct store_list){0};
         return 0;
     }
     group_pass(s, g, now_ms);
     size_t max = owned ? group_count(g) : g->array_count;
     if (limit && limit < max)
         max = limit;
-    list.tasks = arena_alloc(a, (max + 1) * sizeof *list.tasks);
-    int err = after < 0 ? list_any(s, g, max, a, &scratch, &list)
-                        : list_ordered(s, g, after, owned, max, a, &scratch, &list);
-    buf_release(&scratch);
-    if (!err)
-        *ret_list = list;
-    return err;
+    uint32_t *refs = arena_alloc(a, (max + 1) * sizeof *refs);
+    size_t count = after < 0 ? list_any(g, max, refs) : list_ordered(s, g, after, owned, max, refs);
+    struct task *tasks = arena_alloc(a, (count + 1) * sizeof *tasks);
+    const char *name = arena_text(a, g->name);
+    for (size_t i = 0; i < count; i++) {
+        tasks[i] = task_of(s, refs[i]);
+        scratch.len = 0;
+        TRY(store_data(s, refs[i], &scratch, &tasks[i].data));
+        tasks[i].data.p = arena_text(a, tasks[i].data);
+        tasks[i].group.p = name;
+    }
+    *ret_list = (struct store_list){tasks, count};
+    return 0;
 }
 
 void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,
@@ -452,10 +394,8 @@ void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store
 {
     struct store_group *list = arena_alloc(a, s->group_top * sizeof *list);
     size_t count = 0;
-
     for (uint32_t i = 1; i < s->group_top; i++) {
         struct task_group *g = s->groups[i];
-
         if (!g || !group_count(g))
             continue;
         group_pass(s, g, now_ms);
@@ -469,7 +409,6 @@ void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store
 bool store_available(struct store *s, struct str group, int64_t now_ms, int64_t *ret_due_ms)
 {
     struct task_group *g = store_find_group(s, group);
-
     *ret_due_ms = INT64_MAX;
     if (!g)
         return false;

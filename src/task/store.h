@@ -71,9 +71,7 @@ struct task_update {
     const int64_t *deletes, *depends;
     size_t add_count, update_count, delete_count, depend_count;
 
-    /*
-     * The client is TASK_MANAGER: adds are managed; updates and deletes name slots, of any owner.
-     */
+    /* The client is TASK_MANAGER: adds are managed; updates, deletes name slots of any owner. */
     bool manage;
 };
 
@@ -117,10 +115,7 @@ struct store_random {
 
 struct store;
 
-/*
- * Reads the data of a task that is in a keeper and not in the store: appends the data of a slot to
- * b. An error fails the transaction.
- */
+/* Appends the data of a slot, which is in a keeper, to b. An error fails the transaction. */
 typedef int store_fetch_fn(void *arg, int64_t slot, struct buf *b);
 
 /* fetch NULL: the store keeps the data itself. */
@@ -129,7 +124,6 @@ void store_free(struct store *s);
 
 /* Adds a stored task. EXISTS: there is one with this id. */
 int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms);
-void store_reserve(struct store *s, size_t tasks);
 
 /* The last id given. A lower value is ignored. */
 int64_t store_last_id(const struct store *s);
@@ -174,10 +168,7 @@ struct store_group {
 void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,
                   size_t *ret_count);
 
-/*
- * Whether a claim would find a task now; if not, when the next task becomes available: INT64_MAX
- * never.
- */
+/* Whether a claim would find a task now; if not, when one becomes available: INT64_MAX never. */
 bool store_available(struct store *s, struct str group, int64_t now_ms, int64_t *ret_due_ms);
 
 /* Makes the timespec of a request absolute. */

@@ -60,8 +60,7 @@ struct store {
     struct map by_name;
     struct task_group **groups; /* by number, from 1 on */
     uint32_t group_top, group_cap;
-    uint32_t *free_groups;
-    uint32_t free_group_count;
+    uint32_t *free_groups, free_group_count, free_group_cap;
 };
 
 static inline struct task_record *record_at(const struct store *s, uint32_t ref)
@@ -77,9 +76,7 @@ static inline struct task_data **data_at(const struct store *s, uint32_t ref)
 uint32_t store_find(const struct store *s, int64_t id);        /* 0: none */
 uint32_t store_find_slot(const struct store *s, int64_t slot); /* of a managed task; 0: none */
 
-/*
- * Whether the task belongs to its owner. A lease of a managed task ends only through the manager.
- */
+/* Whether it belongs to its owner. A lease of a managed task ends only through the manager. */
 static inline bool record_is_owned(const struct task_record *r, int64_t now_ms)
 {
     return r->timespec > now_ms || (r->managed && r->ownerid != TASK_MANAGER);
@@ -89,13 +86,10 @@ struct task_group *store_make_group(struct store *s, struct str name);
 void store_drop_group(struct store *s, struct task_group *g); /* if it is empty and not pinned */
 
 /* Adds a record to the store and its group, and takes ownership of the data. */
-uint32_t store_insert(struct store *s, const struct task_record *r, struct task_data *kept,
-                      int64_t now_ms);
+void store_insert(struct store *s, const struct task_record *r, struct task_data *kept,
+                  int64_t now_ms);
 
-/*
- * Removes a record and returns its data, which the caller owns. The group stays, even if it is
- * empty.
- */
+/* Removes a record and returns its data, for the caller. The group stays, even an empty one. */
 struct task_data *store_remove(struct store *s, uint32_t ref);
 
 struct task_data *data_new(struct str data);

@@ -5,7 +5,7 @@
  */
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -36,7 +36,6 @@ struct txn_work {
 static uint32_t find_named(const struct txn_work *w, int64_t id)
 {
     uint32_t ref = w->manage ? store_find_slot(w->s, id) : 0;
-
     return ref ? ref : store_find(w->s, id);
 }
 
@@ -58,70 +57,46 @@ static void begin(struct task_txn *t, size_t tasks, size_t changes)
 
 /* Errors. */
 
-static void object(struct txn_work *w, const char *text)
+__attribute__((format(printf, 2, 3))) static void object(struct txn_work *w, const char *fmt, ...)
 {
     struct task_txn *t = w->t;
-
+    va_list ap;
     t->reasons++;
     if (t->error_count >= TASK_ERRORS_MAX)
         return;
     if (!t->errors)
         t->errors = arena_alloc(&t->arena, (TASK_ERRORS_MAX + 1) * sizeof *t->errors);
-    t->errors[t->error_count++] = text;
-}
-
-static int end_of_check(struct txn_work *w)
-{
-    struct task_txn *t = w->t;
-
-    if (!t->reasons)
-        return 0;
-    if (t->reasons > t->error_count)
-        t->errors[t->error_count++] =
-            arena_printf(&t->arena, "and %zu more", t->reasons - TASK_ERRORS_MAX);
-    return DROVER_REFUSED;
-}
-
-static void check_present(struct txn_work *w, const char *what, const int64_t *ids, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!store_find(w->s, ids[i]))
-            object(w, arena_printf(&w->t->arena, "%s: there is no task %" PRId64, what, ids[i]));
+    va_start(ap, fmt);
+    t->errors[t->error_count++] = arena_vprintf(&t->arena, fmt, ap);
+    va_end(ap);
 }
 
 /* Checks that a task to be changed exists, is available or the client's, and is named only once. */
 static void check_change(struct txn_work *w, const char *what, int64_t id, bool deletes)
 {
     uint32_t ref = find_named(w, id);
-
     if (!ref) {
-        object(w, arena_printf(&w->t->arena, "%s: there is no task %" PRId64, what, id));
+        object(w, "%s: there is no task %" PRId64, what, id);
         return;
     }
     struct task_record *r = record_at(w->s, ref);
     if (r->place & PLACE_MARK) {
-        object(w, arena_printf(&w->t->arena, "%s: task %" PRId64 " is named more than once", what,
-                               id));
+        object(w, "%s: task %" PRId64 " is named more than once", what, id);
         return;
     }
     r->place |= PLACE_MARK;
     if (w->manage)
         return;
     if (record_is_owned(r, w->now_ms) && r->ownerid != w->clientid)
-        object(w, arena_printf(&w->t->arena,
-                               "%s: task %" PRId64 " is owned by client %" PRId64 " until %" PRId64,
-                               what, id, r->ownerid, r->timespec));
+        object(w, "%s: task %" PRId64 " is owned by client %" PRId64 " until %" PRId64, what, id,
+               r->ownerid, r->timespec);
     else if (r->managed && deletes)
-        object(w,
-               arena_printf(&w->t->arena,
-                            "%s: task %" PRId64 " belongs to a node: POST /v1/agent/done ends it",
-                            what, id));
+        object(w, "%s: task %" PRId64 " belongs to a node: POST /v1/agent/done ends it", what, id);
 }
 
 static void unmark(struct txn_work *w, int64_t id)
 {
     uint32_t ref = find_named(w, id);
-
     if (ref)
         record_at(w->s, ref)->place &= ~PLACE_MARK;
 }
@@ -131,7 +106,6 @@ static void unmark(struct txn_work *w, int64_t id)
 static struct task_txn_undo *note_undo(struct txn_work *w, struct task_group *g)
 {
     struct task_txn_undo *u = &w->t->undo[w->t->undo_count++];
-
     *u = (struct task_txn_undo){.held = g};
     g->pins++;
     return u;
@@ -172,7 +146,6 @@ static void apply_delete(struct txn_work *w, int64_t id)
     uint32_t ref = find_named(w, id);
     struct task_record *r = record_at(w->s, ref);
     struct task_txn_undo *u = note_undo(w, w->s->groups[r->group]);
-
     u->old = *r;
     note_change(w, TXN_DELETE, r->slot);
     u->kept = store_remove(w->s, ref);
@@ -186,7 +159,6 @@ static void apply_add(struct txn_work *w, const struct task *add)
                             .ownerid = w->clientid,
                             .group = g->number,
                             .managed = w->manage};
-
     r.slot = r.id;
     note_undo(w, g)->made_id = r.id;
     note_change(w, TXN_CREATE, r.slot);
@@ -194,16 +166,12 @@ static void apply_add(struct txn_work *w, const struct task *add)
     store_insert(w->s, &r, w->s->fetch ? NULL : data_new(add->data), w->now_ms);
 }
 
-/*
- * Replaces a task by one with a new id in the same slot. fresh: with new data; otherwise with the
- * old data.
- */
+/* Replaces a task by one with a new id in the same slot. fresh: with new data, not the old. */
 static void apply_change(struct txn_work *w, uint32_t ref, int64_t timespec, struct str data,
                          bool fresh)
 {
     struct task_record r = *record_at(w->s, ref);
     struct task_txn_undo *u = note_undo(w, w->s->groups[r.group]);
-
     u->old = r;
     struct task_data *kept = store_remove(w->s, ref);
     if (fresh) {
@@ -218,25 +186,26 @@ static void apply_change(struct txn_work *w, uint32_t ref, int64_t timespec, str
     store_insert(w->s, &r, kept, w->now_ms);
 }
 
+static void unpin(struct store *s, struct task_group *g)
+{
+    g->pins--;
+    store_drop_group(s, g);
+}
+
 void store_undo(struct store *s, struct task_txn *t)
 {
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
-        struct task_data *kept = NULL;
-
-        if (u->made_id)
-            kept = store_remove(s, store_find(s, u->made_id));
-        if (u->old.id) {
-            if (u->kept) { /* the new one had data of its own */
-                free(kept);
-                kept = u->kept;
-            }
-            store_insert(s, &u->old, kept, INT64_MIN);
-            kept = NULL;
+        struct task_data *kept = u->made_id ? store_remove(s, store_find(s, u->made_id)) : NULL;
+        if (u->old.id && u->kept) { /* the new one had data of its own */
+            free(kept);
+            kept = u->kept;
         }
-        free(kept);
-        u->held->pins--;
-        store_drop_group(s, u->held);
+        if (u->old.id)
+            store_insert(s, &u->old, kept, INT64_MIN);
+        else
+            free(kept);
+        unpin(s, u->held);
     }
 }
 
@@ -244,10 +213,8 @@ void store_settle(struct store *s, struct task_txn *t)
 {
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
-
         free(u->kept);
-        u->held->pins--;
-        store_drop_group(s, u->held);
+        unpin(s, u->held);
     }
 }
 
@@ -260,7 +227,6 @@ int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t n
                             .ownerid = t->ownerid,
                             .slot = slot,
                             .managed = t->managed};
-
     if (store_find(s, t->id))
         return DROVER_EXISTS;
     r.group = store_make_group(s, t->group)->number;
@@ -278,21 +244,17 @@ int64_t store_time(int64_t timespec, int64_t now_ms)
     return now_ms + (timespec < -TASK_MS_MAX ? TASK_MS_MAX : -timespec);
 }
 
-static void check_groups(struct txn_work *w, const struct task_update *u)
+/* Collects every error of the request: REFUSED, or 0. */
+static int check(struct txn_work *w, const struct task_update *u)
 {
+    struct task_txn *t = w->t;
     for (size_t i = 0; i < u->add_count; i++) {
         if (!u->adds[i].group.len)
-            object(w, arena_printf(&w->t->arena, "adds: task %zu has no group", i + 1));
+            object(w, "adds: task %zu has no group", i + 1);
         else if (u->adds[i].group.len > TASK_GROUP_LEN_MAX)
-            object(w,
-                   arena_printf(&w->t->arena, "adds: the group of task %zu is longer than %d bytes",
-                                i + 1, TASK_GROUP_LEN_MAX));
+            object(w, "adds: the group of task %zu is longer than %d bytes", i + 1,
+                   TASK_GROUP_LEN_MAX);
     }
-}
-
-static int check_update(struct txn_work *w, const struct task_update *u)
-{
-    check_groups(w, u);
     for (size_t i = 0; i < u->update_count; i++)
         check_change(w, "updates", u->updates[i].id, false);
     for (size_t i = 0; i < u->delete_count; i++)
@@ -301,18 +263,22 @@ static int check_update(struct txn_work *w, const struct task_update *u)
         unmark(w, u->updates[i].id);
     for (size_t i = 0; i < u->delete_count; i++)
         unmark(w, u->deletes[i]);
-    check_present(w, "depends", u->depends, u->depend_count);
-    return end_of_check(w);
+    for (size_t i = 0; i < u->depend_count; i++)
+        if (!store_find(w->s, u->depends[i]))
+            object(w, "depends: there is no task %" PRId64, u->depends[i]);
+    if (t->reasons > t->error_count)
+        t->errors[t->error_count++] =
+            arena_printf(&t->arena, "and %zu more", t->reasons - TASK_ERRORS_MAX);
+    return t->reasons ? DROVER_REFUSED : 0;
 }
 
 int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct task_txn *t)
 {
     struct txn_work w = {s, t, u->clientid, now_ms, .manage = u->manage};
-
     if (u->add_count + u->update_count + u->delete_count > TASK_CHANGES_MAX)
         return DROVER_TOO_BIG;
     begin(t, u->add_count + u->update_count, u->add_count + u->update_count + u->delete_count);
-    TRY(check_update(&w, u));
+    TRY(check(&w, u));
     for (size_t i = 0; i < u->add_count; i++)
         apply_add(&w, &u->adds[i]);
     for (size_t i = 0; i < u->update_count; i++)
@@ -328,7 +294,6 @@ int store_update(struct store *s, const struct task_update *u, int64_t now_ms, s
 static uint64_t random_next(struct store_random *r)
 {
     uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
-
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
@@ -339,18 +304,14 @@ static size_t random_below(struct store_random *r, size_t limit)
     return (size_t)(((unsigned __int128)random_next(r) * limit) >> 64);
 }
 
-/*
- * Counts the available tasks of the groups at this time; a group that is named twice counts once.
- */
+/* Counts the available tasks of the groups now; a group that is named twice counts once. */
 static size_t gather(struct txn_work *w, const struct task_claim *c, struct task_group **groups,
                      size_t *ret_groups)
 {
     size_t available = 0, count = 0;
-
     for (size_t i = 0; i < c->group_count; i++) {
         struct task_group *g = store_find_group(w->s, c->groups[i]);
         bool again = false;
-
         for (size_t j = 0; j < count; j++)
             again = again || groups[j] == g;
         if (!g || again)
@@ -383,40 +344,42 @@ static uint32_t draw(struct txn_work *w, struct task_group **groups, uint32_t *d
 
 /* Draws all tasks before it changes any, so that none is drawn twice. */
 static int claim_some(struct txn_work *w, const struct task_claim *c, struct store_random *random,
-                      struct task_group **groups, size_t group_count, size_t available,
-                      size_t count)
+                      size_t limit)
 {
+    struct task_group **groups = arena_alloc(&w->t->arena, (c->group_count + 1) * sizeof *groups);
+    size_t group_count, available = gather(w, c, groups, &group_count), bytes = 0;
+    size_t count = limit < available ? limit : available;
+    if (!count)
+        return 0;
     uint32_t *refs = arena_alloc(&w->t->arena, count * sizeof *refs);
     uint32_t *drawn = arena_zalloc(&w->t->arena, group_count * sizeof *drawn);
     int64_t duration_ms = c->duration_ms > TASK_MS_MAX ? TASK_MS_MAX : c->duration_ms;
     CLEANUP(buf_release) struct buf scratch = {0};
-    size_t bytes = 0;
-    int err = 0;
 
     for (size_t i = 0; i < count; i++)
         refs[i] = draw(w, groups, drawn, random_below(random, available - i));
-    for (size_t i = 0; !err && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct str data;
-
         scratch.len = 0;
-        err = store_data(w->s, refs[i], &scratch, &data);
-        bytes += err ? 0 : data.len + CHANGE_BYTES;
+        TRY(store_data(w->s, refs[i], &scratch, &data));
+        bytes += data.len + CHANGE_BYTES;
         if (i && bytes > TASK_CLAIM_BYTES_MAX)
             break;
-        if (!err) {
-            data.p = arena_text(&w->t->arena, data);
-            apply_change(w, refs[i], w->now_ms + duration_ms, data, false);
-        }
+        data.p = arena_text(&w->t->arena, data);
+        apply_change(w, refs[i], w->now_ms + duration_ms, data, false);
     }
-    return err;
+    return 0;
 }
 
 int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, struct store_random *r,
                 struct task_txn *t)
 {
     struct txn_work w = {s, t, c->clientid, now_ms};
-    size_t limit = c->limit ? c->limit : 1, group_count;
-    struct task_group **groups;
+    struct task_update rest = {.deletes = c->deletes,
+                               .delete_count = c->delete_count,
+                               .depends = c->depends,
+                               .depend_count = c->depend_count};
+    size_t limit = c->limit ? c->limit : 1;
 
     if (c->delete_count >= TASK_CHANGES_MAX)
         return DROVER_TOO_BIG;
@@ -424,21 +387,10 @@ int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, str
         limit = TASK_CHANGES_MAX - c->delete_count;
 
     begin(t, limit, limit + c->delete_count);
-    for (size_t i = 0; i < c->delete_count; i++)
-        check_change(&w, "deletes", c->deletes[i], true);
-    for (size_t i = 0; i < c->delete_count; i++)
-        unmark(&w, c->deletes[i]);
-    check_present(&w, "depends", c->depends, c->depend_count);
-    int err = end_of_check(&w);
-    if (err)
-        return err;
+    TRY(check(&w, &rest));
     for (size_t i = 0; i < c->delete_count; i++)
         apply_delete(&w, c->deletes[i]);
-    groups = arena_alloc(&t->arena, (c->group_count + 1) * sizeof *groups);
-    size_t available = gather(&w, c, groups, &group_count);
-    if (available)
-        err = claim_some(&w, c, r, groups, group_count, available,
-                         limit < available ? limit : available);
+    int err = claim_some(&w, c, r, limit);
     if (err)
         store_undo(s, t);
     return err;

@@ -1,5 +1,5 @@
 /* Groups change, so their metrics are collected for each page; at most GROUPS_MAX are named. */
-#include "task/task_metrics.h"
+#include "task/http.h"
 
 enum { GROUPS_MAX = 1000 };
 
@@ -12,14 +12,12 @@ struct task_groups {
 static void look(void *arg, struct store *s, int64_t now_ms)
 {
     struct task_groups *c = arg;
-
     store_groups(s, now_ms, &c->arena, &c->groups, &c->count);
 }
 
 static void put_sample(struct buf *page, struct str group, const char *state, size_t count)
 {
     CLEANUP(buf_release) struct buf labels = {0};
-
     metrics_put_label(&labels, "group", group);
     metrics_put_label(&labels, "state", str_of(state));
     metrics_put_sample(page, "drover_tasks", buf_str(&labels), (double)count);
@@ -30,7 +28,6 @@ static void collect(void *arg, struct buf *page)
     struct task_metrics *f = arg;
     struct task_groups c = {0};
     size_t available = 0, owned = 0;
-
     service_look(f->service, look, &c);
     if (c.count)
         metrics_put_family(page, "drover_tasks", "gauge", "Tasks by group and state.");
@@ -54,10 +51,8 @@ static void collect(void *arg, struct buf *page)
 #define FIGURE(name)                                                                               \
     static double read_##name(void *arg)                                                           \
     {                                                                                              \
-        struct task_metrics *f = arg;                                                              \
         struct service_stats stats;                                                                \
-                                                                                                   \
-        service_stats(f->service, &stats);                                                         \
+        service_stats(arg, &stats);                                                                \
         return (double)stats.name;                                                                 \
     }
 
@@ -69,26 +64,28 @@ FIGURE(commits)
 FIGURE(waiting)
 FIGURE(last_id)
 
+static const struct {
+    const char *name, *help;
+    metrics_read_fn *read;
+} COUNTERS[] = {
+    {"drover_task_updates_total", "Updates, refused ones too.", read_updates},
+    {"drover_task_claims_total", "Claims, also those that got nothing.", read_claims},
+    {"drover_task_claimed_total", "Tasks that were claimed.", read_claimed},
+    {"drover_task_refusals_total", "Updates and claims that were refused.", read_refusals},
+    {"drover_task_commits_total", "Transactions on the keeper.", read_commits},
+};
+
 void task_metrics_open(struct task_metrics *f, struct metrics *m, struct service *s)
 {
+    static const char *const kinds[] = {"kind=\"update\"", "kind=\"claim\"", "kind=\"read\""};
     static const char help[] = "How long requests took, until what they saw was durable.";
-
     f->service = s;
-    f->latency[TASK_UPDATE] = metrics_histogram(m, "drover_task_seconds", "kind=\"update\"", help);
-    f->latency[TASK_CLAIM] = metrics_histogram(m, "drover_task_seconds", "kind=\"claim\"", help);
-    f->latency[TASK_READ] = metrics_histogram(m, "drover_task_seconds", "kind=\"read\"", help);
-    metrics_counted(m, "drover_task_updates_total", "", "Updates, refused ones too.", read_updates,
-                    f);
-    metrics_counted(m, "drover_task_claims_total", "", "Claims, also those that got nothing.",
-                    read_claims, f);
-    metrics_counted(m, "drover_task_claimed_total", "", "Tasks that were claimed.", read_claimed,
-                    f);
-    metrics_counted(m, "drover_task_refusals_total", "", "Updates and claims that were refused.",
-                    read_refusals, f);
-    metrics_counted(m, "drover_task_commits_total", "", "Transactions on the keeper.", read_commits,
-                    f);
+    for (int i = 0; i < 3; i++) /* in the order of enum task_kind */
+        f->latency[i] = metrics_histogram(m, "drover_task_seconds", kinds[i], help);
+    for (size_t i = 0; i < sizeof COUNTERS / sizeof *COUNTERS; i++)
+        metrics_counted(m, COUNTERS[i].name, "", COUNTERS[i].help, COUNTERS[i].read, s);
     metrics_gauge(m, "drover_task_waiting_claims", "", "Claims that wait for a task.", read_waiting,
-                  f);
-    metrics_gauge(m, "drover_task_last_id", "", "The last id that was given.", read_last_id, f);
+                  s);
+    metrics_gauge(m, "drover_task_last_id", "", "The last id that was given.", read_last_id, s);
     metrics_collector(m, collect, f);
 }

@@ -1,34 +1,139 @@
-/* The slots of each bucket are counted in a small table. */
+/*
+ * The slots of each bucket are counted in a small table.
+ *
+ * Formats paths without printf: they are made for every change, and printf takes longer than the
+ * change.
+ */
 #include "task/task_tree.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "drover.h"
 
 enum { OP_OVERHEAD = 64 }; /* of an operation on the wire, without path and data */
 
-void task_tree_init(struct task_tree *l)
+/* Nodes. */
+
+enum { VERSION = 1, VERSION_MANAGED = 2, DIGITS_MAX = 19 };
+
+static size_t put_number(char *at, int64_t number)
 {
-    *l = (struct task_tree){.open_bucket = -1, .top = 1};
+    char digits[DIGITS_MAX];
+    size_t len = 0;
+    do
+        digits[DIGITS_MAX - ++len] = (char)('0' + number % 10);
+    while (number /= 10);
+    memcpy(at, digits + DIGITS_MAX - len, len);
+    return len;
 }
 
-void task_tree_release(struct task_tree *l)
+size_t task_node_bucket_path(char path[TASK_NODE_PATH_SIZE], int64_t bucket)
 {
-    request_log_release(&l->requests);
-    map_release(&l->by_number);
-    free(l->buckets);
-    free(l->unused);
-    task_tree_init(l);
+    size_t len = sizeof TASK_NODE_HEAD;
+    memcpy(path, TASK_NODE_HEAD "/", len);
+    len += put_number(path + len, bucket);
+    path[len] = '\0';
+    return len;
+}
+
+size_t task_node_path(char path[TASK_NODE_PATH_SIZE], int64_t slot)
+{
+    size_t len = task_node_bucket_path(path, task_node_bucket(slot));
+    path[len++] = '/';
+    len += put_number(path + len, slot);
+    path[len] = '\0';
+    return len;
+}
+
+int64_t task_node_number(const char *name)
+{
+    size_t len = strlen(name);
+    int64_t number = 0;
+    if (!len || len >= DIGITS_MAX || (name[0] == '0' && len > 1))
+        return -1;
+    for (size_t i = 0; i < len; i++) {
+        if (name[i] < '0' || name[i] > '9')
+            return -1;
+        number = number * 10 + (name[i] - '0');
+    }
+    return number;
+}
+
+void task_node_encode(const struct task *t, char *bytes)
+{
+    bytes[0] = t->managed ? VERSION_MANAGED : VERSION;
+    le_store64(bytes + 1, (uint64_t)t->id);
+    le_store64(bytes + 9, (uint64_t)t->timespec);
+    le_store64(bytes + 17, (uint64_t)t->ownerid);
+    bytes[25] = (char)(t->group.len & 0xff);
+    bytes[26] = (char)(t->group.len >> 8);
+    memcpy(bytes + TASK_NODE_OVERHEAD, t->group.p, t->group.len);
+    if (t->data.len)
+        memcpy(bytes + TASK_NODE_OVERHEAD + t->group.len, t->data.p, t->data.len);
+}
+
+int task_node_decode(struct str bytes, struct task *ret_task)
+{
+    struct reader r = {bytes.p, bytes.len, false};
+    struct task t;
+    int version = reader_u8(&r);
+    if (version > VERSION_MANAGED)
+        return DROVER_NEWER_VERSION;
+    t.managed = version == VERSION_MANAGED;
+    t.id = (int64_t)reader_u64(&r);
+    t.timespec = (int64_t)reader_u64(&r);
+    t.ownerid = (int64_t)reader_u64(&r);
+    size_t group_len = reader_u8(&r);
+    group_len |= (size_t)reader_u8(&r) << 8;
+    t.group = reader_bytes(&r, group_len);
+    t.data = (struct str){r.p, r.left};
+    if (r.bad || version < VERSION || t.id <= 0 || !group_len)
+        return DROVER_DAMAGED;
+    *ret_task = t;
+    return 0;
+}
+
+void task_node_head_encode(const struct task_node_head *h, char bytes[TASK_NODE_HEAD_LEN])
+{
+    bytes[0] = VERSION;
+    le_store64(bytes + 1, (uint64_t)h->last_id);
+    le_store64(bytes + 9, h->tag);
+}
+
+int task_node_head_decode(struct str bytes, struct task_node_head *ret_head)
+{
+    if (bytes.len && (unsigned char)bytes.p[0] > VERSION)
+        return DROVER_NEWER_VERSION;
+    if (bytes.len != TASK_NODE_HEAD_LEN || bytes.p[0] != VERSION)
+        return DROVER_DAMAGED;
+    *ret_head = (struct task_node_head){(int64_t)le_load64(bytes.p + 1), le_load64(bytes.p + 9)};
+    return ret_head->last_id < 0 ? DROVER_DAMAGED : 0;
 }
 
 /* Counting. */
 
+struct task_tree *task_tree_new(void)
+{
+    struct task_tree *l = mem_zalloc(sizeof *l);
+    l->open_bucket = -1;
+    mem_grow(l->buckets, l->top, l->cap);
+    l->top = 1; /* 0: none */
+    return l;
+}
+
+void task_tree_free(struct task_tree *l)
+{
+    request_log_release(&l->requests);
+    map_release(&l->by_number);
+    free(l->buckets);
+    free(l);
+}
+
 static uint32_t find(const struct task_tree *l, int64_t number)
 {
     uint32_t hash = map_hash_u64((uint64_t)number);
-
     for (uint32_t at, ref = map_first(&l->by_number, hash, &at); ref;
          ref = map_next(&l->by_number, hash, &at))
         if (l->buckets[ref].number == number)
@@ -38,20 +143,18 @@ static uint32_t find(const struct task_tree *l, int64_t number)
 
 static uint32_t take_entry(struct task_tree *l)
 {
-    if (l->unused_count)
-        return l->unused[--l->unused_count];
-    if (l->top >= l->cap) {
-        l->cap = l->cap ? l->cap * 2 : 64;
-        l->buckets = mem_realloc(l->buckets, l->cap * sizeof *l->buckets);
-        l->unused = mem_realloc(l->unused, l->cap * sizeof *l->unused);
+    uint32_t ref = l->free;
+    if (ref) {
+        l->free = l->buckets[ref].slots;
+        return ref;
     }
+    mem_grow(l->buckets, l->top, l->cap);
     return l->top++;
 }
 
 static void count_up(struct task_tree *l, int64_t number)
 {
     uint32_t ref = find(l, number);
-
     if (!ref) {
         ref = take_entry(l);
         l->buckets[ref] = (struct task_tree_bucket){number, 0};
@@ -64,12 +167,12 @@ static void count_up(struct task_tree *l, int64_t number)
 static uint32_t count_down(struct task_tree *l, int64_t number)
 {
     uint32_t ref = find(l, number);
-
     assert(ref);
     if (--l->buckets[ref].slots)
         return l->buckets[ref].slots;
     map_remove(&l->by_number, map_hash_u64((uint64_t)number), ref);
-    l->unused[l->unused_count++] = ref;
+    l->buckets[ref].slots = l->free;
+    l->free = ref;
     return 0;
 }
 
@@ -94,69 +197,55 @@ void task_commit_release(struct task_commit *c)
     *c = (struct task_commit){0};
 }
 
-void task_commit_reset(struct task_commit *c)
+void task_tree_begin(const struct task_tree *l, struct task_commit *c)
 {
     c->count = c->bytes = c->remembered = 0;
-    c->begun = false;
+    c->open_bucket = l->open_bucket;
+    c->ceiling = l->ceiling;
     arena_reset(&c->arena);
 }
 
 void task_commit_op(struct task_commit *c, struct keeper_op op)
 {
-    if (c->count == c->cap) {
-        c->cap = c->cap ? c->cap * 2 : 16;
-        c->ops = mem_realloc(c->ops, c->cap * sizeof *c->ops);
-    }
+    mem_grow(c->ops, c->count, c->cap);
     c->bytes += OP_OVERHEAD + op.path.len + op.data.len;
     c->ops[c->count++] = op;
 }
 
-static void begin(const struct task_tree *l, struct task_commit *c)
+static void put_node(struct task_commit *c, enum keeper_op_kind kind, int flags, struct str path,
+                     struct str data)
 {
-    if (c->begun)
-        return;
-    c->begun = true;
-    c->open_bucket = l->open_bucket;
-    c->ceiling = l->ceiling;
-}
-
-static struct str bucket_path(struct task_commit *c, int64_t bucket)
-{
-    char *path = arena_alloc(&c->arena, TASK_NODE_PATH_SIZE);
-
-    return (struct str){path, task_node_bucket_path(path, bucket)};
+    task_commit_op(c, (struct keeper_op){.kind = kind,
+                                         .flags = flags,
+                                         .version = KEEPER_ANY_VERSION,
+                                         .path = path,
+                                         .data = data});
 }
 
 static void put_bucket(struct task_commit *c, enum keeper_op_kind kind, int64_t bucket)
 {
-    task_commit_op(c, (struct keeper_op){.kind = kind,
-                                         .version = KEEPER_ANY_VERSION,
-                                         .path = bucket_path(c, bucket)});
+    char *path = arena_alloc(&c->arena, TASK_NODE_PATH_SIZE);
+    struct str name = {path, task_node_bucket_path(path, bucket)};
+    put_node(c, kind, 0, name, (struct str){0});
 }
 
 static void put_slot(struct task_commit *c, enum keeper_op_kind kind, int64_t slot,
                      const struct task *t)
 {
     char *path = arena_alloc(&c->arena, TASK_NODE_PATH_SIZE);
-    struct keeper_op op = {.kind = kind,
-                           .flags = kind == KEEPER_CREATE ? KEEPER_NO_STAT : 0,
-                           .version = KEEPER_ANY_VERSION,
-                           .path = {path, task_node_path(path, slot)}};
-
+    struct str name = {path, task_node_path(path, slot)}, data = {0};
     if (t) {
         char *bytes = arena_alloc(&c->arena, task_node_len(t));
-
         task_node_encode(t, bytes);
-        op.data = (struct str){bytes, task_node_len(t)};
+        data = (struct str){bytes, task_node_len(t)};
     }
-    task_commit_op(c, op);
+    put_node(c, kind, kind == KEEPER_CREATE ? KEEPER_NO_STAT : 0, name, data);
 }
 
 /* The bucket being filled is kept, even if it is empty. */
 static void open_bucket(struct task_tree *l, struct task_commit *c, int64_t bucket)
 {
     int64_t before = l->open_bucket;
-
     if (bucket <= before)
         return;
     put_bucket(c, KEEPER_CREATE, bucket);
@@ -167,11 +256,9 @@ static void open_bucket(struct task_tree *l, struct task_commit *c, int64_t buck
 
 void task_tree_put(struct task_tree *l, struct task_commit *c, const struct task_txn *t)
 {
-    begin(l, c);
     for (size_t i = 0; i < t->change_count; i++) {
         const struct task_txn_change *change = &t->changes[i];
         int64_t bucket = task_node_bucket(change->slot);
-
         switch (change->kind) {
         case TXN_CREATE:
             open_bucket(l, c, bucket);
@@ -193,29 +280,18 @@ void task_tree_put(struct task_tree *l, struct task_commit *c, const struct task
 void task_tree_put_request(struct task_tree *l, struct task_commit *c,
                            const struct request_key *key, const struct task *tasks, size_t count)
 {
-    struct str bytes = request_log_encode(&l->requests, key, tasks, count, &c->arena);
-    bool taken;
-    uint32_t place = request_log_place(&l->requests, &taken);
-    char *path = arena_printf(&c->arena, "%s/%u", REQUEST_LOG_ROOT, place);
-
-    begin(l, c);
-    task_commit_op(c, (struct keeper_op){.kind = taken ? KEEPER_SET : KEEPER_CREATE,
-                                         .version = KEEPER_ANY_VERSION,
-                                         .path = str_of(path),
-                                         .data = bytes});
-    if (c->remembered == c->remembered_cap) {
-        c->remembered_cap = c->remembered_cap ? c->remembered_cap * 2 : 4;
-        c->forgotten = mem_realloc(c->forgotten, c->remembered_cap * sizeof *c->forgotten);
-    }
-    c->forgotten[c->remembered++] = request_log_put(&l->requests, bytes);
+    mem_grow(c->forgotten, c->remembered, c->remembered_cap);
+    struct request_log_entry **before = &c->forgotten[c->remembered++];
+    const struct request_log_entry *one = request_log_put(&l->requests, key, tasks, count, before);
+    const char *path = arena_printf(&c->arena, "%s/%u", REQUEST_LOG_ROOT, one->place);
+    put_node(c, *before ? KEEPER_SET : KEEPER_CREATE, 0, str_of(path),
+             (struct str){one->bytes, one->len});
 }
 
 void task_tree_put_head(struct task_tree *l, struct task_commit *c, const struct task_node_head *h,
                         int32_t version)
 {
     char *bytes = arena_alloc(&c->arena, TASK_NODE_HEAD_LEN);
-
-    begin(l, c);
     task_node_head_encode(h, bytes);
     task_commit_op(c, (struct keeper_op){.kind = KEEPER_SET,
                                          .version = version,
@@ -232,36 +308,32 @@ struct task_node_head task_tree_ceiling(const struct task_tree *l, int64_t last_
 void task_tree_put_ceiling(struct task_tree *l, struct task_commit *c, int64_t last_id)
 {
     struct task_node_head h = task_tree_ceiling(l, last_id);
-
     if (last_id + l->losable > l->ceiling)
         task_tree_put_head(l, c, &h, KEEPER_ANY_VERSION);
 }
 
 void task_tree_settle(struct task_tree *l, struct task_commit *c)
 {
-    (void)l;
-    for (size_t i = 0; i < c->remembered; i++)
-        request_log_entry_free(c->forgotten[i]);
-    task_commit_reset(c);
+    while (c->remembered)
+        free(c->forgotten[--c->remembered]);
+    task_tree_begin(l, c);
 }
 
-void task_tree_undo(struct task_tree *l, struct task_commit *c, const struct task_txn *const *txns,
-                    size_t count)
+void task_tree_uncount(struct task_tree *l, const struct task_txn *t)
 {
-    if (!c->begun)
-        return;
+    for (size_t i = t->change_count; i-- > 0;) {
+        if (t->changes[i].kind == TXN_CREATE)
+            count_down(l, task_node_bucket(t->changes[i].slot));
+        if (t->changes[i].kind == TXN_DELETE)
+            count_up(l, task_node_bucket(t->changes[i].slot));
+    }
+}
+
+void task_tree_undo(struct task_tree *l, struct task_commit *c)
+{
     l->open_bucket = c->open_bucket;
     l->ceiling = c->ceiling;
     while (c->remembered)
         request_log_undo(&l->requests, c->forgotten[--c->remembered]);
-    for (size_t i = count; i-- > 0;)
-        for (size_t j = txns[i]->change_count; j-- > 0;) {
-            const struct task_txn_change *change = &txns[i]->changes[j];
-
-            if (change->kind == TXN_CREATE)
-                count_down(l, task_node_bucket(change->slot));
-            if (change->kind == TXN_DELETE)
-                count_up(l, task_node_bucket(change->slot));
-        }
-    task_commit_reset(c);
+    task_tree_begin(l, c);
 }

@@ -1,5 +1,20 @@
 /*
- * task_tree - transactions of the store as operations on the keeper's tree. Pure.
+ * task_tree - the tasks in the keeper's tree: their nodes, and transactions of the store as
+ * operations on them. Pure.
+ *
+ *   /drover/tasks                     the head: the last id and the tag of the last commit
+ *   /drover/tasks/<bucket>            at most 4,096 slots, to keep lists of children short
+ *   /drover/tasks/<bucket>/<slot>     a task; slot is the first id it had, bucket is slot / 4096
+ *   /drover/requests/<number>         an entry of the request log (request_log.h)
+ *
+ * A slot's data, version 1, numbers little-endian:
+ *
+ *   u8 version, u64 id, i64 timespec, i64 ownerid, u16 group length, group, data up to the end
+ *
+ * Version 2 is the same for a managed task (store.h).
+ *
+ * The head's: u8 version, u64 last id, u64 tag. To change a format, give it the next version and
+ * keep reading the old one.
  *
  * A commit collects the operations of one transaction, or of several. A bucket is created with its
  * first slot and deleted with its last one; the bucket being filled stays. struct task_tree (which
@@ -20,47 +35,83 @@
 #include "keeper/keeper.h"
 #include "task/request_log.h"
 #include "task/store.h"
-#include "task/task_node.h"
+
+#define TASK_NODE_ROOT "/drover"
+#define TASK_NODE_HEAD "/drover/tasks"
+
+enum {
+    TASK_NODE_BUCKET_LEN = 4096,
+    TASK_NODE_PATH_SIZE = 64, /* with its NUL */
+    TASK_NODE_OVERHEAD = 1 + 8 + 8 + 8 + 2,
+    TASK_NODE_HEAD_LEN = 1 + 8 + 8,
+};
+
+static inline int64_t task_node_bucket(int64_t slot)
+{
+    return slot / TASK_NODE_BUCKET_LEN;
+}
+
+/* Both write the path and a NUL, and return its length. */
+size_t task_node_path(char path[TASK_NODE_PATH_SIZE], int64_t slot);
+size_t task_node_bucket_path(char path[TASK_NODE_PATH_SIZE], int64_t bucket);
+
+/* A name as a number: digits only, no sign, no leading zero; -1: not a number. */
+int64_t task_node_number(const char *name);
+
+static inline size_t task_node_len(const struct task *t)
+{
+    return TASK_NODE_OVERHEAD + t->group.len + t->data.len;
+}
+
+/* Writes task_node_len() bytes. */
+void task_node_encode(const struct task *t, char *bytes);
+
+/* Borrows from bytes. 0, DAMAGED or NEWER_VERSION. */
+int task_node_decode(struct str bytes, struct task *ret_task);
+
+struct task_node_head {
+    int64_t last_id;
+    uint64_t tag;
+};
+
+void task_node_head_encode(const struct task_node_head *h, char bytes[TASK_NODE_HEAD_LEN]);
+int task_node_head_decode(struct str bytes, struct task_node_head *ret_head);
 
 enum { TASK_TREE_STEP = 1000, TASK_TREE_LOSABLE = 1000 * 1000 };
 
 struct task_tree_bucket {
     int64_t number;
-    uint32_t slots;
+    uint32_t slots; /* of an unused one: the next unused one */
 };
 
 struct task_tree {
     int64_t open_bucket; /* the newest bucket, -1: none */
     int64_t ceiling;     /* in the head */
-    int64_t
-        losable; /* ids that a crash may lose after they were answered: 0 or TASK_TREE_LOSABLE */
+    int64_t losable;     /* ids that a crash may lose after their answer: 0, TASK_TREE_LOSABLE */
     struct request_log requests;
 
     struct map by_number; /* buckets with slots */
     struct task_tree_bucket *buckets;
-    uint32_t top, cap;
-    uint32_t *unused;
-    uint32_t unused_count;
+    uint32_t top, cap, free;
 };
 
-void task_tree_init(struct task_tree *l);
-void task_tree_release(struct task_tree *l);
+struct task_tree *task_tree_new(void);
+void task_tree_free(struct task_tree *l);
 
-/* Zero-initialise; reset to use again. */
+/* Zero-initialise, begin; settle or undo begins the next one. */
 struct task_commit {
     struct keeper_op *ops;
     size_t count, cap;
     size_t bytes; /* estimated size on the wire */
     struct arena arena;
 
-    int64_t open_bucket, ceiling; /* before */
-    bool begun;
+    int64_t open_bucket, ceiling;         /* before */
     struct request_log_entry **forgotten; /* the replaced entries, in order; NULL: there was none */
     size_t remembered, remembered_cap;
 };
 
 void task_commit_release(struct task_commit *c);
-void task_commit_reset(struct task_commit *c);
+void task_tree_begin(const struct task_tree *l, struct task_commit *c);
 void task_commit_op(struct task_commit *c, struct keeper_op op);
 
 /* Adds the changes of a transaction. */
@@ -80,10 +131,13 @@ void task_tree_put_ceiling(struct task_tree *l, struct task_commit *c, int64_t l
 void task_tree_put_head(struct task_tree *l, struct task_commit *c, const struct task_node_head *h,
                         int32_t version);
 
-/* The commit has happened, or it has not. txns: those that were put, in order. */
+/*
+ * The commit has happened; or it has not, after task_tree_uncount() for each of its transactions,
+ * the newest first.
+ */
 void task_tree_settle(struct task_tree *l, struct task_commit *c);
-void task_tree_undo(struct task_tree *l, struct task_commit *c, const struct task_txn *const *txns,
-                    size_t count);
+void task_tree_uncount(struct task_tree *l, const struct task_txn *t);
+void task_tree_undo(struct task_tree *l, struct task_commit *c);
 
 /* For loading: a bucket of the keeper's tree, a slot. */
 void task_tree_found_bucket(struct task_tree *l, int64_t bucket);

@@ -8,13 +8,8 @@
  * The data is read before the transaction: queueing again changes the pending node together with
  * the data, so a claim with outdated data fails.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/random.h"
-#include "keeper/txn.h"
 #include "world/impl.h"
 
 enum outcome { CLAIMED, FREE_AGAIN, TAKEN, GONE, OTHER, BLOCKED, RUBBISH, FAILED };
@@ -41,22 +36,12 @@ static enum outcome failed(struct attempt *t, int err)
     return FAILED;
 }
 
-static void holder_init(struct attempt *t, struct world_holder *h)
-{
-    struct keeper_session session;
-
-    keeper_session(t->k, &session);
-    *h = (struct world_holder){.session = session.id, .czxid = t->czxid, .version = t->version + 1};
-    random_hex(h->claim, sizeof h->claim - 1);
-}
-
 /* After UNKNOWN: whether the working node is the one of this attempt. */
 static enum outcome settle(struct attempt *t, const char *working, const struct world_holder *mine)
 {
     struct world_holder h;
     struct str data;
     int err = keeper_sync(t->k, working);
-
     if (!err)
         err = world_read(t->k, t->a, working, &data, NULL);
     if (err == DROVER_NO_NODE)
@@ -71,15 +56,16 @@ static enum outcome take(struct attempt *t, const char *pending)
     const char *working = world_list_path(t->a, WORLD_WORKING, t->key);
     enum { PENDING = 1, WORKING };
     struct txn x = {.a = t->a};
-    struct world_holder h;
-    int err;
+    struct keeper_session session;
 
-    holder_init(t, &h);
+    keeper_session(t->k, &session);
+    struct world_holder h = {.session = session.id, .czxid = t->czxid, .version = t->version + 1};
+    random_hex(h.claim, sizeof h.claim - 1);
     txn_add(&x, PENDING, keeper_op_set(pending, t->pending_data, t->version));
     txn_add(
         &x, WORKING,
         keeper_op_create(working, world_holder_write(t->a, &h), KEEPER_EPHEMERAL | KEEPER_NO_STAT));
-    err = txn_commit(&x, t->k, 0);
+    int err = txn_commit(&x, t->k, 0);
     t->session = h.session;
     if (!err)
         return CLAIMED;
@@ -98,7 +84,6 @@ static enum outcome block_on(struct attempt *t, struct str ancestor, struct str 
 {
     struct list_class c;
     struct list_item item;
-
     if (!list_view_find(t->w->pending, NULL, ancestor, &item)) {
         world_classify(t->w, t->a, ancestor, data, stat, &c);
         list_view_add(t->w->pending, ancestor, &c, stat->version);
@@ -109,7 +94,6 @@ static enum outcome block_on(struct attempt *t, struct str ancestor, struct str 
 static bool is_foreign(struct attempt *t, struct str key, struct str data)
 {
     struct world_record r;
-
     return !world_record_read(t->a, data, key, &r) && !world_record_is_of(&r, t->w->root);
 }
 
@@ -117,7 +101,6 @@ static enum outcome check_ancestors(struct attempt *t)
 {
     struct str key = world_parent_key(t->key), data;
     struct keeper_stat stat;
-
     for (; key.len; key = world_parent_key(key)) {
         int err = world_read(t->k, t->a, world_list_path(t->a, WORLD_PENDING, key), &data, &stat);
         if (!err && !is_foreign(t, key, data))
@@ -132,7 +115,6 @@ static enum outcome check_ancestors(struct attempt *t)
 static bool is_blocked(struct attempt *t)
 {
     struct list_item item;
-
     for (struct str key = world_parent_key(t->key); key.len; key = world_parent_key(key))
         if (list_view_find(t->w->pending, NULL, key, &item) && !(item.flags & PENDING_FOREIGN) &&
             list_view_block_on(t->w->pending, t->key, key))
@@ -160,7 +142,6 @@ static bool is_wanted(const struct attempt *t)
 static enum outcome read_pending(struct attempt *t, const char *pending)
 {
     struct keeper_stat stat;
-
     t->czxid = t->task.order;
     t->version = t->task.version;
     if (t->task.flags & PENDING_PLAIN) {
@@ -183,7 +164,6 @@ static enum outcome try_one(struct attempt *t)
 {
     const char *pending = world_list_path(t->a, WORLD_PENDING, t->key);
     enum outcome outcome = read_pending(t, pending);
-
     if (outcome == CLAIMED)
         outcome = check_ancestors(t);
     if (outcome != CLAIMED)
@@ -199,69 +179,61 @@ static int settle_outcome(struct attempt *t, enum outcome outcome)
 {
     struct list_view *v = t->w->pending;
     struct list_class c = {.order = t->czxid, .group = t->task.group};
-
+    if (outcome == OTHER)
+        c.group = t->claim.record.type;
     if (outcome == CLAIMED)
         list_view_lock(v, t->key, t->session, t->version + 1);
     else if (outcome == TAKEN)
         list_view_lock(v, t->key, 0, t->version);
     else if (outcome == GONE)
         list_view_remove(v, t->key);
-    if (outcome == OTHER)
-        c.group = t->claim.record.type;
-    if (outcome == OTHER || outcome == FREE_AGAIN || outcome == FAILED)
+    else if (outcome == OTHER || outcome == FREE_AGAIN || outcome == FAILED)
         list_view_release(v, t->key, &c);
     return outcome == FAILED ? t->err : outcome == CLAIMED;
 }
 
-static int claim_known(struct world *w, struct keeper *k, struct arena *a, const struct str *types,
-                       size_t type_count, struct world_claim *ret_claim)
+/* Claims a task that is known; with `exact`, after an exact refresh of the list. */
+static int claim_known(struct attempt *t, bool exact)
 {
-    struct attempt t = {.w = w, .k = k, .a = a, .types = types, .type_count = type_count};
+    struct list_view *v = t->w->pending;
     struct list_walk walk = {0};
     int claimed = 0;
-
+    if (exact)
+        TRY(list_view_watch(v, t->w->k));
+    TRY(list_view_refresh(v, t->k, exact));
     while (!claimed &&
-           list_view_take(w->pending, a, types, type_count, clock_boot_ms(), &walk, &t.task)) {
-        t.key = t.task.name;
-        t.claim = (struct world_claim){.key = t.key};
-        if (!is_blocked(&t))
-            claimed = settle_outcome(&t, try_one(&t));
-    }
-    if (claimed > 0) {
-        *ret_claim = t.claim;
-        world_tell(w, &(struct world_change){t.key, t.claim.record.type, WORLD_IS_WORKING, {0}});
+           list_view_take(v, t->a, t->types, t->type_count, clock_boot_ms(), &walk, &t->task)) {
+        t->key = t->task.name;
+        t->claim = (struct world_claim){.key = t->key};
+        if (!is_blocked(t))
+            claimed = settle_outcome(t, try_one(t));
     }
     return claimed;
 }
 
 static int check_types(const struct str *types, size_t type_count, struct err_info *e)
 {
-    int err = 0;
-
     if (!type_count || type_count > WORLD_TYPES_MAX)
         return err_set(e, DROVER_BAD_ARGUMENT, "name 1 to %d types", WORLD_TYPES_MAX);
-    for (size_t i = 0; i < type_count && !err; i++)
-        err = world_check_name(types[i], "type", e);
-    return err;
+    for (size_t i = 0; i < type_count; i++)
+        TRY(world_check_name(types[i], "type", e));
+    return 0;
 }
 
 int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct str *types,
                 size_t type_count, bool look, struct world_claim *ret_claim,
                 struct err_info *ret_error)
 {
+    struct attempt t = {.w = w, .k = k, .a = a, .types = types, .type_count = type_count};
     TRY(check_types(types, type_count, ret_error));
-    int err = list_view_refresh(w->pending, k, false);
-    int claimed = err ? err : claim_known(w, k, a, types, type_count, ret_claim);
-    if (!claimed && (look || list_view_is_stale(w->pending))) {
-        err = list_view_watch(w->pending, w->k);
-        if (!err)
-            err = list_view_refresh(w->pending, k, true);
-        claimed = err ? err : claim_known(w, k, a, types, type_count, ret_claim);
+    int claimed = claim_known(&t, false);
+    if (!claimed && (look || list_view_is_stale(w->pending)))
+        claimed = claim_known(&t, true);
+    if (claimed < 0)
+        return err_explain(ret_error, claimed);
+    if (claimed) {
+        *ret_claim = t.claim;
+        world_tell(w, &(struct world_change){t.key, t.claim.record.type, WORLD_IS_WORKING, {0}});
     }
-    return claimed < 0 ? world_explain(ret_error, claimed) : claimed;
-}
-
-bool world_has_changed(struct world *w)
-{
-    return list_view_is_stale(w->pending);
+    return claimed;
 }

@@ -6,7 +6,6 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
-#include <stdlib.h>
 
 #include "base/mem.h"
 
@@ -14,8 +13,7 @@ struct expression {
     char *text;
     size_t len;
     const char *what;
-    bool plain;
-    pcre2_code *code;
+    pcre2_code *code; /* NULL: it is plain */
     pcre2_match_data *match;
     pcre2_match_context *limits;
 };
@@ -35,7 +33,6 @@ static int compile(struct expression *x, struct err_info *e)
     int number;
     PCRE2_SIZE at;
     PCRE2_UCHAR why[128];
-
     x->code = pcre2_compile((PCRE2_SPTR)x->text, x->len, options, &number, &at, NULL);
     if (!x->code) {
         pcre2_get_error_message(number, why, sizeof why);
@@ -54,9 +51,6 @@ static int compile(struct expression *x, struct err_info *e)
 int expression_new(struct str pattern, const char *what, struct expression **ret_expression,
                    struct err_info *ret_error)
 {
-    struct expression *x;
-    int err = 0;
-
     if (!pattern.len)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "the %s is empty", what);
     if (pattern.len > EXPRESSION_LEN_MAX)
@@ -64,13 +58,9 @@ int expression_new(struct str pattern, const char *what, struct expression **ret
                        EXPRESSION_LEN_MAX);
     if (memchr(pattern.p, '\0', pattern.len))
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "the %s holds a NUL", what);
-    x = mem_zalloc(sizeof *x);
-    x->text = mem_dup(pattern.p, pattern.len);
-    x->len = pattern.len;
-    x->what = what;
-    x->plain = is_plain(pattern);
-    if (!x->plain)
-        err = compile(x, ret_error);
+    struct expression *x = mem_alloc(sizeof *x);
+    *x = (struct expression){mem_dup(pattern.p, pattern.len), pattern.len, what};
+    int err = is_plain(pattern) ? 0 : compile(x, ret_error);
     if (err)
         expression_free(x);
     else
@@ -89,22 +79,16 @@ void expression_free(struct expression *x)
     free(x);
 }
 
-bool expression_is_plain(const struct expression *x)
+struct str expression_plain(const struct expression *x)
 {
-    return x->plain;
-}
-
-struct str expression_text(const struct expression *x)
-{
-    return (struct str){x->text, x->len};
+    return x->code ? (struct str){0} : (struct str){x->text, x->len};
 }
 
 int expression_match(struct expression *x, struct str name, struct err_info *ret_error)
 {
     PCRE2_UCHAR why[128];
-
-    if (x->plain)
-        return str_eq(expression_text(x), name);
+    if (!x->code)
+        return str_eq(expression_plain(x), name);
     int found = pcre2_match(x->code, (PCRE2_SPTR)name.p, name.len, 0, 0, x->match, x->limits);
     if (found >= 0)
         return 1;

@@ -26,8 +26,8 @@ int expression_new(struct str pattern, const char *what, struct expression **ret
                    struct err_info *ret_error);
 void expression_free(struct expression *x);
 
-bool expression_is_plain(const struct expression *x);
-struct str expression_text(const struct expression *x);
+/* The text of a plain one; p NULL: it is not plain. */
+struct str expression_plain(const struct expression *x);
 
 /* 1: matches; 0: does not; BAD_ARGUMENT: exceeded a limit. */
 int expression_match(struct expression *x, struct str name, struct err_info *ret_error);

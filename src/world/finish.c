@@ -1,9 +1,16 @@
 /*
- * Ending a claim. The data of the working node names the session that claimed; only that session
- * may end it. (The stat's ephemeral owner is not enough: inside a server on an ensemble many
- * sessions share one.) While that session lives, nobody else deletes the node. So after UNKNOWN the
- * node tells the outcome: if it is still there, nothing happened; if it is gone, the transaction
- * happened.
+ * Ending a claim, and removing a task: each is one transaction, planned from what is read, and
+ * planned again if a node changed meanwhile.
+ *
+ * The data of the working node names the session that claimed; only that session may end the claim.
+ * (The stat's ephemeral owner is not enough: inside a server on an ensemble many sessions share
+ * one.) While that session lives, nobody else deletes the node. So after UNKNOWN the node tells the
+ * outcome: if it is still there, nothing happened; if it is gone, the transaction happened.
+ *
+ * Removing deletes the task's node in the tree, its pending and its completed node, and sets the
+ * world's root, whose version tells every tree index that the tree has changed. A task with
+ * children is refused, and one that is being worked on. The transaction checks the version of the
+ * pending node, which a claim changes, and of the task's node, which queueing changes.
  */
 #include "world/impl.h"
 
@@ -12,59 +19,82 @@ enum { COMPLETED = 1, PENDING }; /* operations */
 struct ending {
     struct world *w;
     struct keeper *k;
-    struct arena a;
+    struct arena *a;
     struct str key;
+    struct err_info *e;
     const char *working, *pending, *completed;
+    struct txn t;
+    bool unknown; /* the outcome of the last transaction */
+
+    /* Of a claim. */
+    void (*plan)(struct ending *n); /* adds operations */
     struct world_holder holder;
     int32_t working_version;
-    bool is_pending; /* if so: */
+    bool is_record; /* there is a valid pending node: */
     struct keeper_stat stat;
     struct world_record record;
-    bool is_record; /* record holds the parsed data of the pending node */
     bool was_completed;
-    bool may_recall, recalled; /* the first try uses the cached claim */
-    struct str error;          /* of a failure */
-    bool unknown;              /* the outcome of the last transaction */
-    struct err_info *e;
+    bool may_recall;  /* the first try uses the cached claim */
+    struct str error; /* of a failure */
 
-    struct txn t;
+    /* Of a removal. */
+    bool removes;
+    int64_t before_ms; /* only if completed before this time; INT64_MAX: in any state */
 };
 
-static int ending_init(struct ending *n, struct world *w, struct keeper *k, struct str key,
-                       struct err_info *e)
+/*
+ * Plans and commits until it has happened. plan returns 1 with a transaction; 0: the one with the
+ * unknown outcome has happened.
+ */
+static int change(struct ending *n, int (*plan)(struct ending *n))
 {
-    int err = world_check_key(key, e);
-
-    *n = (struct ending){.w = w, .k = k, .key = key, .e = e};
-    if (err)
-        return err;
-    n->working = world_list_path(&n->a, WORLD_WORKING, key);
-    n->pending = world_list_path(&n->a, WORLD_PENDING, key);
-    n->completed = world_list_path(&n->a, WORLD_COMPLETED, key);
-    return 0;
+    TRY(world_check_key(n->key, n->e));
+    n->working = world_list_path(n->a, WORLD_WORKING, n->key);
+    n->pending = world_list_path(n->a, WORLD_PENDING, n->key);
+    n->completed = world_list_path(n->a, WORLD_COMPLETED, n->key);
+    for (int i = 0; i < WORLD_TRIES; i++) {
+        int err = n->unknown ? keeper_sync(n->k, n->w->root) : 0;
+        if (err)
+            return err_explain(n->e, err);
+        n->t = (struct txn){.a = n->a};
+        err = plan(n);
+        if (err <= 0)
+            return err;
+        err = world_commit(n->w, n->k, &n->t);
+        n->unknown = err == DROVER_UNKNOWN;
+        n->was_completed = n->t.failed == COMPLETED && err == DROVER_EXISTS;
+        if (!err)
+            return 0;
+        if (!n->unknown && !world_is_stale(err) && !(n->removes && err == DROVER_NOT_EMPTY))
+            return err_explain(n->e, err);
+    }
+    return world_gave_up(n->e);
 }
 
-#define KEY_SHOWN(n) (int)((n)->key.len < 300 ? (n)->key.len : 300), (n)->key.p
+static int refuse(struct ending *n, int err, const char *why)
+{
+    return err_set(n->e, err, "'%.*s' %s", KEY_ARGS(n->key), why);
+}
+
+/* Ending a claim. */
 
 /*
  * A claim made in this process is cached and need not be read. The transaction checks the version
  * that the claim gave to the pending node: while it has that version, nobody has claimed the task
  * since, and the working node is this session's.
  */
-static bool recall(struct ending *n)
+static bool recall(struct ending *n, int64_t session)
 {
-    struct keeper_session session;
     struct list_item task;
-
-    keeper_session(n->k, &session);
-    if (n->recalled || n->unknown || !list_view_find(n->w->pending, &n->a, n->key, &task) ||
-        task.session != session.id || !(task.flags & PENDING_PLAIN))
+    if (!n->may_recall || n->unknown || !list_view_find(n->w->pending, n->a, n->key, &task) ||
+        task.session != session || !(task.flags & PENDING_PLAIN))
         return false;
-    n->recalled = n->is_pending = n->is_record = true;
+    n->may_recall = false;
+    n->is_record = true;
     n->holder.czxid = n->stat.czxid = task.order;
     n->holder.version = n->stat.version = task.version;
     n->working_version = KEEPER_ANY_VERSION;
-    world_record_make(&n->a, n->w->root, n->key, task.group, &n->record);
+    world_record_make(n->a, n->w->root, n->key, task.group, &n->record);
     return true;
 }
 
@@ -72,90 +102,73 @@ static bool recall(struct ending *n)
  * Reads the working node and the pending node. 1: it is this session's claim. 0: the transaction
  * with the unknown outcome ended it.
  */
-static int read_all(struct ending *n)
+static int read_claim(struct ending *n)
 {
     struct keeper_session session;
     struct keeper_stat stat;
     struct str data;
 
-    if (n->may_recall && recall(n))
-        return 1;
-    int err = n->unknown ? keeper_sync(n->k, n->working) : 0;
-    if (!err)
-        err = world_read(n->k, &n->a, n->working, &data, &stat);
-    if (err == DROVER_NO_NODE)
-        return n->unknown ? 0 : err_set(n->e, err, "nobody works on '%.*s'", KEY_SHOWN(n));
-    if (err)
-        return world_explain(n->e, err);
     keeper_session(n->k, &session);
-    if (world_holder_read(&n->a, data, &n->holder) || n->holder.session != session.id)
-        return err_set(n->e, DROVER_FENCED, "another session works on '%.*s'", KEY_SHOWN(n));
+    if (recall(n, session.id))
+        return 1;
+    int err = world_read(n->k, n->a, n->working, &data, &stat);
+    if (err == DROVER_NO_NODE)
+        return n->unknown ? 0 : err_set(n->e, err, "nobody works on '%.*s'", KEY_ARGS(n->key));
+    if (err)
+        return err_explain(n->e, err);
+    if (world_holder_read(n->a, data, &n->holder) || n->holder.session != session.id)
+        return err_set(n->e, DROVER_FENCED, "another session works on '%.*s'", KEY_ARGS(n->key));
     n->working_version = stat.version;
-    err = world_read(n->k, &n->a, n->pending, &data, &n->stat);
+    err = world_read(n->k, n->a, n->pending, &data, &n->stat);
     if (err && err != DROVER_NO_NODE)
-        return world_explain(n->e, err);
-    n->is_pending = !err;
-    n->is_record = !err && !world_record_read(&n->a, data, n->key, &n->record);
+        return err_explain(n->e, err);
+    n->is_record = !err && !world_record_read(n->a, data, n->key, &n->record);
     if (n->is_record && !world_record_is_of(&n->record, n->w->root))
-        return err_set(n->e, DROVER_NO_NODE, "'%.*s' is not a task of this world", KEY_SHOWN(n));
+        return refuse(n, DROVER_NO_NODE, "is not a task of this world");
     return 1;
 }
 
 /* Whether the task was queued again since it was claimed. */
 static bool was_queued_again(const struct ending *n)
 {
-    return n->is_pending &&
-           (n->stat.czxid != n->holder.czxid || n->stat.version != n->holder.version);
+    return n->stat.czxid != n->holder.czxid || n->stat.version != n->holder.version;
 }
 
-/*
- * Reads, plans and commits until it has happened. plan adds operations; the deletion of the working
- * node is added last, as the document says.
- */
-static int end(struct ending *n, void (*plan)(struct ending *n))
+/* The deletion of the working node is added last, as the document says. */
+static int plan_end(struct ending *n)
 {
-    for (int i = 0; i < WORLD_TRIES; i++) {
-        int err = read_all(n);
-        if (err <= 0)
-            return err;
-        n->t = (struct txn){.a = &n->a};
-        plan(n);
-        txn_add(&n->t, 0, keeper_op_delete(n->working, n->working_version));
-        err = world_commit(n->w, n->k, &n->t);
-        n->unknown = err == DROVER_UNKNOWN;
-        n->was_completed = n->t.failed == COMPLETED && err == DROVER_EXISTS;
-        if (!n->unknown && !world_is_stale(err))
-            return err ? world_explain(n->e, err) : 0;
-    }
-    return world_gave_up(n->e);
+    int is_ours = read_claim(n);
+    if (is_ours <= 0)
+        return is_ours;
+    n->plan(n);
+    txn_add(&n->t, 0, keeper_op_delete(n->working, n->working_version));
+    return 1;
 }
 
-/* Publishes the new state: pending or completed. */
-static void tell(struct ending *n, bool pending)
+/* Publishes the new state. */
+static void tell(struct ending *n, enum world_state state)
 {
     if (n->is_record)
-        world_tell(n->w, &(struct world_change){n->key, n->record.type,
-                                                pending ? WORLD_IS_PENDING : WORLD_IS_COMPLETED,
-                                                n->error});
+        world_tell(n->w, &(struct world_change){n->key, n->record.type, state, n->error});
 }
 
-/* It can be claimed again, after a read: its node may have changed. */
+/* It is pending and can be claimed again, after a read: its node may have changed. */
 static void make_free(struct ending *n, int64_t czxid)
 {
     if (n->is_record)
         list_view_release(n->w->pending, n->key,
                           &(struct list_class){.order = czxid, .group = n->record.type});
+    tell(n, WORLD_IS_PENDING);
 }
 
 /* In the document's order: create in zoott_c, delete from zoott_p, delete from zoott_w. */
 static void plan_complete(struct ending *n)
 {
     struct world_record r = n->record;
-
-    if (was_queued_again(n) || !n->is_record)
+    if (!n->is_record || was_queued_again(n))
         return;
     r.failures = 0;
-    struct str data = world_record_write(&n->a, &r);
+    struct str data = world_record_write(n->a, &r);
     txn_add(&n->t, COMPLETED,
             n->was_completed ? keeper_op_set(n->completed, data, KEEPER_ANY_VERSION)
                              : keeper_op_create(n->completed, data, KEEPER_NO_STAT));
@@ -165,79 +178,125 @@ static void plan_complete(struct ending *n)
 int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_again,
                    struct err_info *ret_error)
 {
-    struct ending n;
-    int err = ending_init(&n, w, k, key, ret_error);
-
-    n.may_recall = true;
-    if (!err)
-        err = end(&n, plan_complete);
-    if (!err && !n.is_record)
-        err = err_set(ret_error, DROVER_NO_NODE, "'%.*s' was taken off the pending list",
-                      KEY_SHOWN(&n));
-    else if (!err && was_queued_again(&n))
+    CLEANUP(arena_release) struct arena a = {0};
+    struct ending n = {w, k, &a, key, ret_error, .plan = plan_complete, .may_recall = true};
+    TRY(change(&n, plan_end));
+    if (!n.is_record)
+        return refuse(&n, DROVER_NO_NODE, "was taken off the pending list");
+    *ret_again = was_queued_again(&n);
+    if (*ret_again) {
         make_free(&n, n.stat.czxid);
-    else if (!err)
+    } else {
         list_view_remove(w->pending, key);
-    if (!err) {
-        *ret_again = was_queued_again(&n);
-        tell(&n, *ret_again);
+        tell(&n, WORLD_IS_COMPLETED);
     }
-    arena_release(&n.a);
-    return err;
+    return 0;
 }
 
+/* A cached claim is this session's as long as the pending node has that version. */
 static void plan_release(struct ending *n)
 {
-    if (n->recalled && n->working_version == KEEPER_ANY_VERSION)
+    if (n->working_version == KEEPER_ANY_VERSION)
         txn_add(&n->t, 0, keeper_op_check(n->pending, n->stat.version));
 }
 
 int world_release(struct world *w, struct keeper *k, struct str key, struct err_info *ret_error)
 {
-    struct ending n;
-    int err = ending_init(&n, w, k, key, ret_error);
-
-    n.may_recall = true;
-    if (!err)
-        err = end(&n, plan_release);
-    if (!err) {
-        make_free(&n, n.stat.czxid);
-        tell(&n, true);
-    }
-    arena_release(&n.a);
-    return err;
+    CLEANUP(arena_release) struct arena a = {0};
+    struct ending n = {w, k, &a, key, ret_error, .plan = plan_release, .may_recall = true};
+    TRY(change(&n, plan_end));
+    make_free(&n, n.stat.czxid);
+    return 0;
 }
 
 /* Creates the pending node again, so that it is the youngest: other tasks are tried before it. */
 static void plan_fail(struct ending *n)
 {
     struct world_record r = n->record;
-
     if (!n->is_record)
         return;
     r.failures++;
     r.error = n->error;
     txn_add(&n->t, 0, keeper_op_delete(n->pending, n->stat.version));
-    txn_add(&n->t, PENDING, keeper_op_create(n->pending, world_record_write(&n->a, &r), 0));
+    txn_add(&n->t, PENDING, keeper_op_create(n->pending, world_record_write(n->a, &r), 0));
 }
 
 int world_fail(struct world *w, struct keeper *k, struct str key, struct str error,
                struct err_info *ret_error)
 {
-    struct ending n;
-    int err = ending_init(&n, w, k, key, ret_error);
+    CLEANUP(arena_release) struct arena a = {0};
+    struct ending n = {w, k, &a, key, ret_error, .plan = plan_fail, .error = error};
+    if (error.len > FAILURE_LEN_MAX)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "the error is longer than %d bytes",
+                       FAILURE_LEN_MAX);
+    TRY(change(&n, plan_end));
+    bool is_new = n.is_record && !n.unknown;
+    make_free(&n, is_new ? txn_stat(&n.t, PENDING)->czxid : n.stat.czxid);
+    return 0;
+}
 
-    if (!err && error.len > FAILURE_LEN_MAX)
-        err = err_set(ret_error, DROVER_BAD_ARGUMENT, "the error is longer than %d bytes",
-                      FAILURE_LEN_MAX);
-    n.error = error;
+/* Removing. */
+
+/* Plans the deletion of the node in a list, if it exists and belongs to this world. */
+static int plan_list(struct ending *n, const char *path, struct keeper_stat *ret_stat)
+{
+    struct world_record record;
+    struct str data;
+    int err = world_read(n->k, n->a, path, &data, ret_stat);
+    if (err)
+        return err == DROVER_NO_NODE ? 0 : err_explain(n->e, err);
+    if (world_record_read(n->a, data, n->key, &record) || !world_record_is_of(&record, n->w->root))
+        return 0;
+    txn_add(&n->t, 0, keeper_op_delete(path, ret_stat->version));
+    return 1;
+}
+
+static int plan_lists(struct ending *n)
+{
+    struct keeper_stat stat;
+    int pending = plan_list(n, n->pending, &stat);
+    int completed = pending < 0 ? pending : plan_list(n, n->completed, &stat);
+    if (completed < 0)
+        return completed;
+    if (n->before_ms != INT64_MAX && (pending || !completed || stat.ctime_ms >= n->before_ms))
+        return refuse(n, DROVER_NOT_ALLOWED, "was not completed that long ago");
+    return 0;
+}
+
+/* After UNKNOWN, a task that is gone was removed, by this call or by another. */
+static int plan_removal(struct ending *n)
+{
+    const char *path = world_path(n->a, n->w->root, n->key);
+    struct keeper_stat stat;
+    struct str root_data;
+    int err = keeper_exists(n->k, path, &stat);
+
+    if (err == DROVER_NO_NODE)
+        return n->unknown ? 0 : err_set(n->e, err, "there is no task '%.*s'", KEY_ARGS(n->key));
+    if (!err && stat.child_count)
+        return refuse(n, DROVER_NOT_EMPTY, "has tasks below it");
     if (!err)
-        err = end(&n, plan_fail);
-    if (!err) {
-        if (n.is_record)
-            make_free(&n, n.unknown ? n.stat.czxid : txn_stat(&n.t, PENDING)->czxid);
-        tell(&n, true);
-    }
-    arena_release(&n.a);
-    return err;
+        err = keeper_exists(n->k, n->working, NULL);
+    if (!err)
+        return refuse(n, DROVER_IN_USE, "is being worked on");
+    if (err != DROVER_NO_NODE)
+        return err_explain(n->e, err);
+    txn_add(&n->t, 0, keeper_op_delete(path, stat.version));
+    TRY(plan_lists(n));
+    err = world_read(n->k, n->a, n->w->root, &root_data, NULL);
+    if (err)
+        return err_explain(n->e, err);
+    txn_add(&n->t, 0, keeper_op_set(n->w->root, root_data, KEEPER_ANY_VERSION));
+    return 1;
+}
+
+int world_remove(struct world *w, struct keeper *k, struct str key, int64_t before_ms,
+                 struct err_info *ret_error)
+{
+    CLEANUP(arena_release) struct arena a = {0};
+    struct ending n = {w, k, &a, key, ret_error, .removes = true, .before_ms = before_ms};
+    TRY(change(&n, plan_removal));
+    list_view_remove(w->pending, key);
+    world_tell(w, &(struct world_change){key, {0}, WORLD_IS_NONE, {0}});
+    return 0;
 }

@@ -4,6 +4,8 @@
 #ifndef WORLD_HTTP_H
 #define WORLD_HTTP_H
 
+#include <pthread.h>
+
 #include "server/modules.h"
 #include "world/world.h"
 
@@ -13,17 +15,35 @@ extern const struct module world_module;
  * The registry holds the worlds that are open on the server's current session. A world is opened
  * when it is first used and stays open, with its caches, until that session ends. Get and put from
  * any thread, the rest on the loop.
+ *
+ * With a retention it sweeps: it removes tasks that were completed longer ago, periodically, on a
+ * thread of its own. The document keeps completed tasks for ever, but on an ensemble a list of
+ * children must not exceed 1 MB. A task is removed with its node in the tree, children first: a
+ * parent stays while it has children.
  */
 enum {
-    REGISTRY_WAKE_MS =
-        10, /* after changes of other clients, one waiting claim refreshes the view */
+    /* So long after changes of other clients, one waiting claim refreshes the view. */
+    REGISTRY_WAKE_MS = 10,
     REGISTRY_WORLDS_MAX = 1000,
 };
 
-struct world_registry;
+struct world_registry {
+    struct context *context;
+    uv_timer_t timer;
+    struct counter *became[WORLD_IS_NONE + 1]; /* how many tasks, by state */
+    int64_t retention_ms;
+    struct periodic *sweep; /* NULL: completed tasks are kept */
 
-struct world_registry *world_registry_new(struct context *h);
+    pthread_mutex_t lock; /* guards the rest */
+    struct open_world *worlds;
+    size_t count;
+};
+
+/* retention_ms 0: no sweep. */
+struct world_registry *world_registry_new(struct context *h, int64_t retention_ms);
 void world_registry_free(struct world_registry *s); /* completes on the loop */
+
+#define WORLD_UNREACHABLE "the keeper is unreachable: try again"
 
 /* NO_NODE: there is no such world; CLOSED: the keeper is unreachable. */
 int world_registry_get(struct world_registry *s, struct str name, struct world **ret_world,
@@ -34,64 +54,29 @@ void world_registry_put(struct world_registry *s, struct world *w);
 uint64_t world_type_key(struct str world, struct str type);
 uint64_t world_list_key(struct str world);
 
-/*
- * The sweep removes tasks that were completed longer ago than the retention, periodically, on a
- * thread of its own. The document keeps completed tasks for ever, but on an ensemble a list of
- * children must not exceed 1 MB. A task is removed with its node in the tree, children first: a
- * parent stays while it has children.
- */
-struct world_sweep;
+/* The fields of the routes. Each route declares the ones that it takes. */
 
-struct world_sweep *world_sweep_start(struct context *h, struct world_registry *registry,
-                                      int64_t retention_ms);
-void world_sweep_free(struct world_sweep *s);
-
-struct world_module {
-    struct context *context;
-    struct world_registry *registry;
-    struct world_sweep *sweep; /* NULL: completed tasks are kept */
+struct world_task_in {
+    struct str name, type;
+    const struct json *data;
 };
 
-/* What a handler works with: a world, a keeper, and a buffer for the answer. */
-struct world_call {
-    struct http_request *r;
-    struct world_module *module;
-    struct world *world;
-    struct keeper *k;
-    bool own; /* k is a client's session */
-    struct buf out;
-    struct err_info e;
-};
-
-/*
- * Gets the world and a keeper: the session of a client, or (session.p NULL) the server's. False: it
- * has answered with an error. End it, or answer, which ends it too: with an error, or with what is
- * in `out`.
- */
-bool world_call_begin(struct world_call *c, struct http_request *r, struct str world,
-                      struct str session);
-void world_call_end(struct world_call *c);
-void world_call_answer(struct world_call *c, int err);
-
-/* Members of an object. */
-void world_put_record(struct buf *b, const struct world_record *r);
-void world_put_data(struct world_call *c, struct str data);
-
-/* The handlers of claims. */
-struct world_claim_in {
-    struct str world, session;
-    const struct str *types;
+struct world_in {
+    struct str world, session, node;
+    const struct world_task_in *task; /* queueing */
+    const struct world_parent *parent;
+    struct str child_name;
+    struct str after, path; /* reading */
+    int64_t limit;
+    int state;
+    const struct str *types; /* claims */
     size_t type_count;
     int64_t wait_ms;
+    struct str error;
 };
 
-struct world_end_in {
-    struct str world, node, session, error;
-};
-
-void world_post_claim(struct http_request *r);
-void world_post_complete(struct http_request *r);
-void world_post_release(struct http_request *r);
-void world_post_fail(struct http_request *r);
+route_fn world_get_worlds, world_post_world, world_get_tree;
+route_fn world_post_task, world_get_tasks, world_get_task, world_delete_task;
+route_fn world_post_claim, world_post_complete, world_post_release, world_post_fail;
 
 #endif

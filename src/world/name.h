@@ -39,7 +39,7 @@ int world_check_key(struct str key, struct err_info *ret_error);
 /* "/zoott_<world>". */
 char *world_root_path(struct arena *a, struct str world);
 
-/* Converts a key to its path and back; the path must be below the root. */
+/* Converts a key to its path and back; the path is below the root, or without it. */
 char *world_path(struct arena *a, const char *root, struct str key);
 char *world_key(struct arena *a, const char *root, struct str path);
 

@@ -31,7 +31,9 @@ struct world_record {
     struct str error; /* the last one */
 };
 
+/* As an object; and its members only. */
 struct str world_record_write(struct arena *a, const struct world_record *r);
+void world_record_put(struct buf *b, const struct world_record *r);
 
 /*
  * Parses the record of a key. DAMAGED if it is invalid or of another key: its path must be the

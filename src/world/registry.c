@@ -8,16 +8,15 @@
  * what it finds wakes the others. If it claims a task instead, the next one is run, until the
  * watches are set.
  */
-#include "world/http.h"
-
-#include <pthread.h>
-#include <stdlib.h>
-
-#include "base/json.h"
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/thread.h"
 #include "base/uv_check.h"
 #include "http/metrics.h"
+#include "world/http.h"
+#include "world/impl.h"
+
+enum { SWEEP_MIN_MS = 500, SWEEP_MAX_MS = 10 * 60 * 1000 };
 
 struct open_world {
     struct world_registry *registry;
@@ -28,16 +27,6 @@ struct open_world {
     bool over;
     bool changed; /* a watch fired; on the loop */
     struct open_world *next;
-};
-
-struct world_registry {
-    struct context *context;
-    uv_timer_t timer;
-    struct counter *became[WORLD_IS_NONE + 1]; /* how many tasks, by state */
-
-    pthread_mutex_t lock;
-    struct open_world *worlds;
-    size_t count;
 };
 
 uint64_t world_type_key(struct str world, struct str type)
@@ -55,8 +44,7 @@ static bool wake_one(struct world_registry *s, struct open_world *p)
 {
     uint64_t key = world_list_key(str_of(p->name));
     bool waiting = http_topic_parked(&s->context->topic, key);
-
-    if (p->changed || (waiting && world_has_changed(p->world)))
+    if (p->changed || (waiting && list_view_is_stale(p->world->pending)))
         http_topic_wake(&s->context->topic, key, 1);
     else
         waiting = false;
@@ -68,11 +56,9 @@ static void on_timer(uv_timer_t *timer)
 {
     struct world_registry *s = timer->data;
     bool again = false;
-
-    pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     for (struct open_world *p = s->worlds; p; p = p->next)
         again |= !p->over && wake_one(s, p);
-    pthread_mutex_unlock(&s->lock);
     if (again)
         UV_CHECK(uv_timer_start(timer, on_timer, REGISTRY_WAKE_MS, 0));
 }
@@ -82,7 +68,6 @@ static void on_ready(void *arg, struct str type, uint32_t count)
 {
     struct open_world *p = arg;
     struct world_registry *s = p->registry;
-
     if (type.p) {
         http_topic_wake(&s->context->topic, world_type_key(str_of(p->name), type), (int)count);
         return;
@@ -105,7 +90,6 @@ static void on_told(void *arg, const struct world_change *c)
     bool removed = c->state == WORLD_IS_NONE;
     struct str state = removed ? STR("deleted") : str_of(world_state_name(c->state));
     CLEANUP(buf_release) struct buf b = {0};
-
     json_open(&b, '{');
     json_member_text(&b, "world", str_of(p->name));
     json_member_text(&b, "node", c->key);
@@ -119,11 +103,10 @@ static void on_told(void *arg, const struct world_change *c)
     events_publish(
         p->registry->context->events,
         &(struct event){
-            .kind = "world", .id = c->key, .type = c->type, .state = state, .json = {b.p, b.len}});
+            .kind = "world", .id = c->key, .type = c->type, .state = state, .json = buf_str(&b)});
 }
 
 /* Under the lock. */
-
 static struct open_world *find(struct world_registry *s, struct str name)
 {
     for (struct open_world *p = s->worlds; p; p = p->next)
@@ -135,9 +118,9 @@ static struct open_world *find(struct world_registry *s, struct str name)
 /* Removes one that is over and unused from the list; NULL: none. */
 static struct open_world *take_unused(struct world_registry *s)
 {
+    LOCKED(&s->lock);
     for (struct open_world **at = &s->worlds; *at; at = &(*at)->next) {
         struct open_world *p = *at;
-
         if (p->over && !p->users) {
             *at = p->next;
             s->count--;
@@ -147,80 +130,75 @@ static struct open_world *take_unused(struct world_registry *s)
     return NULL;
 }
 
+/* One that is not in the list. */
+static void close_one(struct open_world *p)
+{
+    if (p->world)
+        world_close(p->world);
+    context_return(p->registry->context, p->k);
+    free(p->name);
+    free(p);
+}
+
 /* Without the lock: closing removes watches, whose callbacks may be running. */
 static void close_unused(struct world_registry *s)
 {
-    for (;;) {
-        pthread_mutex_lock(&s->lock);
-        struct open_world *p = take_unused(s);
-        pthread_mutex_unlock(&s->lock);
-        if (!p)
-            return;
-        world_close(p->world);
-        context_return(s->context, p->k);
-        free(p->name);
-        free(p);
-    }
+    struct open_world *p;
+    while ((p = take_unused(s)))
+        close_one(p);
 }
 
 static int open_one(struct world_registry *s, struct str name, struct open_world **ret_place,
                     struct err_info *e)
 {
-    struct open_world *p;
-    struct world_options o = {.ready = on_ready, .note = on_note, .told = on_told};
     struct keeper *k = context_keeper(s->context);
-
     if (!k)
-        return err_set(e, DROVER_CLOSED, "the keeper is unreachable: try again");
-    o.arg = p = mem_zalloc(sizeof *p);
-    p->registry = s;
-    p->name = mem_dup(name.p, name.len);
-    p->k = k;
+        return err_set(e, DROVER_CLOSED, WORLD_UNREACHABLE);
+    struct open_world *p = mem_alloc(sizeof *p);
+    *p = (struct open_world){.registry = s, .name = mem_dup(name.p, name.len), .k = k};
+    struct world_options o = {.ready = on_ready, .note = on_note, .told = on_told, .arg = p};
     int err = world_open(k, name, &o, &p->world, e);
-    if (err) {
-        context_return(s->context, k);
-        free(p->name);
-        free(p);
-        return err;
+    if (err)
+        close_one(p);
+    else
+        *ret_place = p;
+    return err;
+}
+
+/* One that is open and gets a user; NULL: none. Adds `opened` to the list, unless it is NULL. */
+static struct open_world *use(struct world_registry *s, struct str name, struct open_world *opened)
+{
+    LOCKED(&s->lock);
+    struct open_world *p = find(s, name);
+    if (opened) {
+        opened->next = s->worlds;
+        s->worlds = opened;
+        s->count++;
+        /* Another thread was faster, or there are too many: this one is closed after its use. */
+        opened->over = p || s->count > REGISTRY_WORLDS_MAX;
+        p = p ? p : opened;
     }
-    *ret_place = p;
-    return 0;
+    if (p)
+        p->users++;
+    return p;
 }
 
 int world_registry_get(struct world_registry *s, struct str name, struct world **ret_world,
                        struct err_info *ret_error)
 {
-    struct open_world *opened = NULL;
-
-    pthread_mutex_lock(&s->lock);
-    struct open_world *p = find(s, name);
-    if (p)
-        p->users++;
-    pthread_mutex_unlock(&s->lock);
-    if (p) {
-        *ret_world = p->world;
-        return 0;
+    struct open_world *p = use(s, name, NULL);
+    if (!p) {
+        TRY(open_one(s, name, &p, ret_error));
+        p = use(s, name, p);
+        close_unused(s);
     }
-    TRY(open_one(s, name, &opened, ret_error));
-    pthread_mutex_lock(&s->lock);
-    p = find(s, name);
-    opened->next = s->worlds;
-    s->worlds = opened;
-    s->count++;
-    /* Another thread was faster, or there are too many: this one is closed after its use. */
-    opened->over = p || s->count > REGISTRY_WORLDS_MAX;
-    p = p ? p : opened;
-    p->users++;
-    pthread_mutex_unlock(&s->lock);
     *ret_world = p->world;
-    close_unused(s);
     return 0;
 }
 
 void world_registry_put(struct world_registry *s, struct world *w)
 {
     struct open_world *p;
-
     pthread_mutex_lock(&s->lock);
     for (p = s->worlds; p->world != w; p = p->next)
         ;
@@ -245,6 +223,66 @@ static void on_session(void *arg, struct keeper *k)
         all_over(arg);
 }
 
+/* The sweep. */
+
+/* The world in a record's path. */
+static struct str world_of(const struct world_record *r)
+{
+    struct str prefix = STR(WORLD_ROOT_PREFIX);
+    struct str rest = {r->path.p + prefix.len, r->path.len - prefix.len};
+    const char *slash = memchr(rest.p, '/', rest.len);
+    return (struct str){rest.p, slash ? (size_t)(slash - rest.p) : rest.len};
+}
+
+/* Removes a completed task. Young tasks, tasks with children and foreign nodes stay. */
+static int sweep_one(struct world_registry *s, struct keeper *k, struct arena *a, const char *name,
+                     int64_t before_ms)
+{
+    CLEANUP(buf_release) struct buf data = {0};
+    struct str key = str_of(name);
+    struct keeper_stat stat;
+    struct world_record r;
+    struct world *w;
+    TRY(keeper_get(k, world_list_path(a, WORLD_COMPLETED, key), &data, &stat));
+    if (stat.ctime_ms >= before_ms)
+        return DROVER_NOT_ALLOWED;
+    TRY(world_record_read(a, buf_str(&data), key, &r));
+    TRY(world_registry_get(s, world_of(&r), &w, NULL));
+    int err = world_remove(w, k, key, before_ms, NULL);
+    world_registry_put(s, w);
+    return err;
+}
+
+/* Backwards: children come after their parents. */
+static void sweep_all(struct periodic *c, void *arg)
+{
+    struct world_registry *s = arg;
+    int64_t before_ms = clock_wall_ms() - s->retention_ms;
+    struct keeper *k = context_keeper(s->context);
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
+    CLEANUP(arena_release) struct arena a = {0};
+    size_t swept = 0;
+    if (!k)
+        return;
+    if (!keeper_children(k, WORLD_COMPLETED, &names, NULL))
+        for (size_t i = names.count; i-- > 0 && !periodic_is_stopping(c);) {
+            arena_reset(&a);
+            swept += !sweep_one(s, k, &a, names.names[i], before_ms);
+        }
+    context_return(s->context, k);
+    if (swept)
+        log_info("worlds: removed %zu tasks that were completed long ago", swept);
+}
+
+static void sweep_start(struct world_registry *s)
+{
+    int64_t ms = s->retention_ms / 100;
+    ms = ms < SWEEP_MIN_MS ? SWEEP_MIN_MS : ms > SWEEP_MAX_MS ? SWEEP_MAX_MS : ms;
+    s->sweep = periodic_start("world-sweep", ms, sweep_all, s);
+}
+
+/* Opening and closing. */
+
 static void register_counters(struct world_registry *s)
 {
     static const char *const labels[] = {
@@ -253,36 +291,37 @@ static void register_counters(struct world_registry *s)
         [WORLD_IS_COMPLETED] = "state=\"completed\"",
         [WORLD_IS_NONE] = "state=\"deleted\"",
     };
-
     for (int i = 0; i <= WORLD_IS_NONE; i++)
         s->became[i] =
             metrics_counter(s->context->metrics, "drover_world_tasks_total", labels[i],
                             "Tasks of worlds that this server has brought into a state.");
 }
 
-struct world_registry *world_registry_new(struct context *h)
+struct world_registry *world_registry_new(struct context *h, int64_t retention_ms)
 {
     struct world_registry *s = mem_zalloc(sizeof *s);
-
     s->context = h;
+    s->retention_ms = retention_ms;
     register_counters(s);
     pthread_mutex_init(&s->lock, NULL);
     UV_CHECK(uv_timer_init(h->loop, &s->timer));
     s->timer.data = s;
     context_listen(h, on_session, s);
+    if (retention_ms)
+        sweep_start(s);
     return s;
 }
 
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct world_registry *s = handle->data;
-
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
 void world_registry_free(struct world_registry *s)
 {
+    periodic_stop(s->sweep);
     all_over(s);
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
 }

@@ -1,9 +1,11 @@
-/* Creating, opening and closing a world. */
-#include "world/world.h"
-
-#include <stdlib.h>
-
-#include "base/mem.h"
+/*
+ * Creating, opening and closing a world.
+ *
+ * The pending list, as this process knows it, is a list_view whose groups are the types, ordered by
+ * the transaction that created the node. zoott_w holds the locks. Tasks of other worlds and invalid
+ * nodes are idle; both keep their names.
+ */
+#include "base/thread.h"
 #include "world/impl.h"
 
 int world_read(struct keeper *k, struct arena *a, const char *path, struct str *ret_data,
@@ -11,7 +13,6 @@ int world_read(struct keeper *k, struct arena *a, const char *path, struct str *
 {
     CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_get(k, path, &data, ret_stat);
-
     if (!err)
         *ret_data = arena_take(a, &data);
     return err;
@@ -20,28 +21,25 @@ int world_read(struct keeper *k, struct arena *a, const char *path, struct str *
 void world_warn(struct world *w, const char *list, struct str key, const char *why)
 {
     enum { WARNED_MAX = 10000 };
-    struct buf line = {0};
-    uint32_t hash, at;
-    bool is_new;
+    CLEANUP(buf_release) struct buf line = {0};
+    uint32_t at;
 
     if (!w->o.note)
         return;
     buf_printf(&line, "%s/%.*s is skipped: %s", list, STR_ARGS(key), why);
-    hash = map_hash_str(buf_str(&line));
-    pthread_mutex_lock(&w->warning);
-    is_new = w->warned.count < WARNED_MAX && !map_first(&w->warned, hash, &at);
-    if (is_new)
+    uint32_t hash = map_hash_str(buf_str(&line));
+    {
+        LOCKED(&w->warning);
+        if (w->warned.count >= WARNED_MAX || map_first(&w->warned, hash, &at))
+            return;
         map_add(&w->warned, hash, 1);
-    pthread_mutex_unlock(&w->warning);
-    if (is_new)
-        w->o.note(w->o.arg, buf_text(&line));
-    buf_release(&line);
+    }
+    w->o.note(w->o.arg, buf_text(&line));
 }
 
 int world_commit(struct world *w, struct keeper *k, struct txn *t)
 {
     uint32_t changes = 0;
-
     for (int i = 0; i < t->count; i++)
         changes += (t->ops[i].kind == KEEPER_CREATE || t->ops[i].kind == KEEPER_DELETE) &&
                    str_starts(t->ops[i].path, STR(WORLD_PENDING "/"));
@@ -51,76 +49,99 @@ int world_commit(struct world *w, struct keeper *k, struct txn *t)
     return err;
 }
 
-void world_tell(struct world *w, const struct world_change *c)
+static int make_missing(struct keeper *k, struct arena *a, const char *root)
 {
-    if (w->o.told)
-        w->o.told(w->o.arg, c);
-}
-
-bool world_is_stale(int err)
-{
-    return err == DROVER_NO_NODE || err == DROVER_EXISTS || err == DROVER_BAD_VERSION;
-}
-
-int world_gave_up(struct err_info *e)
-{
-    return err_set(e, DROVER_BAD_VERSION, "other clients keep changing this task: try again");
-}
-
-int world_explain(struct err_info *e, int err)
-{
-    return err_set(e, err, "%s", drover_err_message(err));
-}
-
-static int make_missing(struct keeper *k, struct arena *a, const char *const *paths, size_t count)
-{
+    const char *paths[] = {WORLD_PENDING, WORLD_WORKING, WORLD_COMPLETED, root};
     struct txn t = {.a = a};
-    int err = 0;
-
-    for (size_t i = 0; i < count && !err; i++)
-        err = txn_create_missing(&t, k, paths[i]);
-    return err ? err : txn_commit(&t, k, 0);
+    for (int i = 0; i < 4; i++)
+        TRY(txn_create_missing(&t, k, paths[i]));
+    return txn_commit(&t, k, 0);
 }
 
 int world_init(struct keeper *k, struct str name, struct err_info *ret_error)
 {
-    const char *paths[] = {WORLD_PENDING, WORLD_WORKING, WORLD_COMPLETED, NULL};
-    struct arena a = {0};
-    int err = world_check_world(name, ret_error);
-
-    if (err)
-        return err;
-    paths[3] = world_root_path(&a, name);
-    err = DROVER_EXISTS;
+    CLEANUP(arena_release) struct arena a = {0};
+    int err = DROVER_EXISTS;
+    TRY(world_check_world(name, ret_error));
     for (int i = 0; i < WORLD_TRIES && (err == DROVER_EXISTS || err == DROVER_UNKNOWN); i++)
-        err = make_missing(k, &a, paths, 4); /* other clients may create them at the same time */
-    arena_release(&a);
-    return err ? world_explain(ret_error, err) : 0;
+        err = make_missing(k, &a, world_root_path(&a, name)); /* others may create them too */
+    return err ? err_explain(ret_error, err) : 0;
+}
+
+/* The view of the pending list. */
+
+static bool is_plain(struct world *w, struct arena *a, struct str key, struct str type,
+                     struct str data)
+{
+    struct world_record made;
+    world_record_make(a, w->root, key, type, &made);
+    return str_eq(world_record_write(a, &made), data);
+}
+
+void world_classify(struct world *w, struct arena *a, struct str key, struct str data,
+                    const struct keeper_stat *stat, struct list_class *ret_class)
+{
+    struct world_record r;
+    *ret_class = (struct list_class){.idle = true};
+    if (world_record_read(a, data, key, &r))
+        world_warn(w, WORLD_PENDING, key, "its data is not that of a pending task");
+    else if (!world_record_is_of(&r, w->root))
+        ret_class->flags = PENDING_FOREIGN;
+    else
+        *ret_class =
+            (struct list_class){.order = stat->czxid,
+                                .group = r.type,
+                                .flags = is_plain(w, a, key, r.type, data) ? PENDING_PLAIN : 0};
+}
+
+/* Under the lock of the view, so one scratch arena is enough. */
+static void classify(void *arg, struct str key, struct str data, const struct keeper_stat *stat,
+                     struct list_class *ret_class)
+{
+    struct world *w = arg;
+    arena_reset(&w->scratch);
+    world_classify(w, &w->scratch, key, data, stat, ret_class);
+}
+
+static void on_ready(void *arg, struct str type, uint32_t count)
+{
+    struct world *w = arg;
+    if (w->o.ready)
+        w->o.ready(w->o.arg, type, count);
+}
+
+static void on_changed(void *arg)
+{
+    on_ready(arg, (struct str){0}, 1);
 }
 
 int world_open(struct keeper *k, struct str name, const struct world_options *o,
                struct world **ret_world, struct err_info *ret_error)
 {
-    struct world *w;
-    struct arena a = {0};
     TRY(world_check_world(name, ret_error));
-    w = mem_zalloc(sizeof *w);
+    CLEANUP(arena_release) struct arena a = {0};
+    const char *root = world_root_path(&a, name);
+    struct world *w = mem_alloc(sizeof *w);
+
+    *w = (struct world){.name = mem_dup(name.p, name.len),
+                        .root = mem_dup(root, strlen(root)),
+                        .o = o ? *o : (struct world_options){0},
+                        .k = k};
     pthread_mutex_init(&w->warning, NULL);
-    w->name = mem_dup(name.p, name.len);
-    if (o)
-        w->o = *o;
-    w->root = world_root_path(&a, name);
-    w->root = mem_dup(w->root, strlen(w->root));
-    arena_release(&a);
     w->index = world_index_new(w->root);
-    w->k = k;
-    w->pending = world_pending_new(w);
+    w->pending = list_view_new(&(struct list_view_options){.dir = WORLD_PENDING,
+                                                           .locks = WORLD_WORKING,
+                                                           .data = true,
+                                                           .classify = classify,
+                                                           .ready = on_ready,
+                                                           .changed = on_changed,
+                                                           .arg = w});
     int err = keeper_exists(k, w->root, NULL);
     if (err) {
         world_close(w);
         return err == DROVER_NO_NODE
                    ? err_set(ret_error, err, "there is no world '%.*s'", STR_ARGS(name))
-                   : world_explain(ret_error, err);
+                   : err_explain(ret_error, err);
     }
     *ret_world = w;
     return 0;
@@ -138,11 +159,6 @@ void world_close(struct world *w)
     free(w);
 }
 
-const char *world_root(const struct world *w)
-{
-    return w->root;
-}
-
 const char *world_state_name(enum world_state s)
 {
     static const char *const names[] = {
@@ -151,6 +167,5 @@ const char *world_state_name(enum world_state s)
         [WORLD_IS_COMPLETED] = "completed",
         [WORLD_IS_NONE] = "none",
     };
-
     return names[s];
 }

@@ -60,8 +60,6 @@ int world_open(struct keeper *k, struct str name, const struct world_options *o,
                struct world **ret_world, struct err_info *ret_error);
 void world_close(struct world *w);
 
-const char *world_root(const struct world *w);
-
 /* Queueing. */
 
 struct world_task {
@@ -110,9 +108,6 @@ struct world_claim {
 int world_claim(struct world *w, struct keeper *k, struct arena *a, const struct str *types,
                 size_t type_count, bool look, struct world_claim *ret_claim,
                 struct err_info *ret_error);
-
-/* Whether the lists may have changed since a claim last read them exactly. */
-bool world_has_changed(struct world *w);
 
 /*
  * Ends a claim; by the session that made it. NO_NODE: nobody works on it. FENCED: another session

@@ -196,6 +196,56 @@ def test_waiting_for_a_job_that_is_held(server, api, hold, release):
     assert {answer["job"]["id"] for answer in got} == jobs
 
 
+def test_a_waiting_acquire_sees_what_foreign_clients_do(server, api):
+    """A lock that ends with its session, a queue that is unlocked, a job and a batch that are created."""
+    kazoo = pytest.importorskip("kazoo.client")
+    clients = [kazoo.KazooClient(hosts=f"127.0.0.1:{server.zk_port}") for _ in range(2)]
+    for client in clients:
+        client.start()
+    holder, zk = clients
+    batch = api.batch()
+    job = api.job(batch)
+    holder.create(f"/jobs/{job}/lock", b"", ephemeral=True)
+
+    def waits_for(change, path="jobs", **more):
+        own, got = Api(server.port), []
+        session = own.session()
+        waiter = threading.Thread(target=lambda: got.append(
+            own("POST", f"/v1/{path}/acquire", {"session": session, "wait": 30000, **more})))
+        waiter.start()
+        change()
+        waiter.join()
+        return next(iter(got[0].values()))["id"]
+
+    def create_job():
+        path = zk.create("/jobs/jid", b"", sequence=True)
+        made.append(path.rsplit("/", 1)[1])
+        for name, data in (("bid", batch.encode()), ("configuration", b"{}"), ("priority", b"50"),
+                           ("status", b'{"status": "Pending"}')):
+            zk.create(f"{path}/{name}", data)
+        zk.create(f"/batches/{batch}/states/batch-processing/{made[-1]}")
+        zk.create(f"/jobs/states/pending/50-{made[-1]}")
+
+    def create_batch():
+        path = zk.create("/batches/bid", b"", sequence=True)
+        made.append(path.rsplit("/", 1)[1])
+        for name in ("batch-processing", "batch-failed", "batch-completed", "batch-deleted"):
+            zk.create(f"{path}/states/{name}", b"", makepath=True)
+        zk.create(f"{path}/status", b'{"status": "Pending"}')
+
+    made = []
+    assert waits_for(holder.stop, state="Pending") == job
+    assert waits_for(create_job, state="Pending") == made[-1]
+    zk.create("/locks/queue/ingest", b"")
+    job = api.job(batch)
+    assert waits_for(lambda: zk.delete("/locks/queue/ingest"), state="Pending") == job
+    api("PUT", f"/v1/batches/{batch}/state", {"state": "Processing"})
+    assert waits_for(create_batch, "batches") == made[-1]
+    for client in clients:
+        client.stop()
+        client.close()
+
+
 def test_a_lock_goes_with_its_session(api):
     session, batch = api.session(), api.batch()
     job = api.job(batch)

@@ -173,6 +173,13 @@ def test_wrong_use(words, line, tmp_path):
     assert list(tmp_path.iterdir()) == [], "nothing may change"
 
 
+def test_an_agent_refuses_a_url_that_is_none():
+    """It used to end with SIGABRT."""
+    done = drover("agent", "--server", "ftp://host")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("drover: 'ftp://host' is not the URL of a server")
+
+
 def test_make_install_goes_below_the_prefix():
     """The one that is named, or /usr/local; not the one that was named last time."""
     for arguments, prefix in ([], "/usr/local"), (["PREFIX=/opt/drover"], "/opt/drover"):

@@ -9,7 +9,6 @@
 
 #include "batch/legacy.h"
 #include "batch/machine.h"
-#include "batch/status.h"
 #include "drover.h"
 
 static void try_pipeline(struct arena *a, struct str text)

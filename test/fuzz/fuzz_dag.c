@@ -51,7 +51,8 @@ static void add(struct graph *g, const struct json *v, struct arena *a)
     }
     FUZZ_CHECK(!graph_load(g, d.chunks, d.chunk_count, NULL, NULL, &changes));
     FUZZ_CHECK(g->count == before + d.count && g->last_id == last + d.count);
-    free(d.chunks);
+    d.chunk_count = 0; /* the graph has taken them */
+    draft_release(&d);
     plan_changes_release(&changes);
 }
 
@@ -103,11 +104,11 @@ static void fuzz_file(struct str text, bool is_yaml)
     } else {
         json_open(&b, '[');
         for (uint32_t i = 0; i < f.count; i++)
-            graph_file_put_node(&b, &f, i, NULL);
+            graph_file_put_node(&b, &f, i);
         json_close(&b, ']');
         FUZZ_CHECK(json_parse(&a, (struct str){b.p, b.len}, &e));
-        graph_file_put_dot(&b, &f);
-        graph_file_put_mermaid(&b, &f);
+        graph_file_put_picture(&b, &f, GRAPH_DOT);
+        graph_file_put_picture(&b, &f, GRAPH_MERMAID);
     }
     graph_file_release(&f);
     arena_release(&a);

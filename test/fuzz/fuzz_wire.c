@@ -355,7 +355,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         client_close(&w.clients[i]);
         buf_release(&w.clients[i].in);
     }
-    while (server->conns)
+    while (!TAILQ_EMPTY(&server->conns))
         uv_run(&loop, UV_RUN_NOWAIT);
     wire_leave(server);
     fuzz_expect(check_tree(&l->tree));

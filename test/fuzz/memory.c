@@ -59,17 +59,11 @@ void memory_snapshot_write(const struct tree *t, const struct format_header *hea
     };
     struct snapshot_writer w;
     struct err_info why;
-    uint32_t cursor = 0;
     bool more = true;
     int err = snapshot_begin(&w, &m.fs, ".", header, &why);
 
     while (!err && more) {
-        more = snapshot_put_sessions(&w, t, &cursor, slice_len);
-        err = snapshot_flush(&w, &why);
-    }
-    cursor = 0;
-    for (more = true; !err && more;) {
-        more = snapshot_put_nodes(&w, t, &cursor, slice_len);
+        more = snapshot_put(&w, t, slice_len);
         err = snapshot_flush(&w, &why);
     }
     if (!err)

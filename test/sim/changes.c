@@ -35,7 +35,7 @@ static void owner_came(struct sim *w, struct sim_queue *q, struct str data)
         sim_check(w,
                   !other->alive || !other->keeper.session ||
                       !strcmp(other->steps.registration.name, owner) ||
-                      !queue_worker_owns(&other->steps.worker, q->name) || other->busy,
+                      !sim_owned(&other->steps.worker, q->name) || other->busy,
                   "another holds it still");
     }
 }

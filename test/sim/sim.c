@@ -223,7 +223,7 @@ static void check_exclusive(struct sim *w, const char *queue)
         for (int k = 0; k < other->work_count; k++)
             sim_check(w,
                       !other->alive || memcmp(other->works[k].queue, queue, QUEUE_NAME_LEN) ||
-                          !queue_worker_owns(&other->steps.worker, queue) || !other->keeper.session,
+                          !sim_owned(&other->steps.worker, queue) || !other->keeper.session,
                       "two messages of a queue in progress");
     }
 }
@@ -420,7 +420,7 @@ const char *sim_balanced(struct sim *w)
             return "a queue has no owner";
     for (int i = 0; i < w->worker_count; i++) {
         struct sim_worker *worker = w->workers[i];
-        int owned = (int)queue_worker_owned(&worker->steps.worker), told = 0;
+        int owned = (int)sim_owned(&worker->steps.worker, NULL), told = 0;
 
         if (!worker->alive)
             continue;

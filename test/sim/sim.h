@@ -141,6 +141,17 @@ const char *sim_balanced(struct sim *w);
 /* Ends the program, with the seed, unless it holds. */
 void sim_check(const struct sim *w, bool holds, const char *what);
 
+/* How many queues the worker owns, as far as it knows; with a name: whether it owns that one. */
+static inline size_t sim_owned(const struct queue_worker *w, const char *queue)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < w->assignment_count; i++)
+        if (!queue || !strcmp(w->assignments[i].queue, queue))
+            count += queue_assignment_is_held(&w->assignments[i]);
+    return count;
+}
+
 /* The simulated keeper. */
 void sim_keeper_init(struct sim_keeper *k, struct sim *w, struct sim_worker *worker);
 void sim_keeper_open(struct sim_keeper *k);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "queue/assign.h"
+#include "queue/membership.h"
 #include "sim.h"
 
 enum { TIMEOUT_MS = 4000 };
@@ -236,7 +236,7 @@ static uint64_t must_move(const struct sim *w, size_t workers_then)
     size_t m = (size_t)w->queue_count, above = 0, surplus = 0;
 
     for (int i = 0; i < w->worker_count; i++) {
-        size_t owned = queue_worker_owned(&w->workers[i]->steps.worker), common = m / workers_then;
+        size_t owned = sim_owned(&w->workers[i]->steps.worker, NULL), common = m / workers_then;
 
         if (!w->workers[i]->alive || owned <= common)
             continue;
@@ -263,7 +263,7 @@ static void kill_and_start(int workers, int queues, int killed, int started)
     assert_null(sim_balanced(&w));
     w.o.faults = false;
     for (int i = 0; i < killed; i++) {
-        orphans += queue_worker_owned(&w.workers[i * 2]->steps.worker);
+        orphans += sim_owned(&w.workers[i * 2]->steps.worker, NULL);
         sim_kill(&w, w.workers[i * 2]);
     }
     before = takes(&w);

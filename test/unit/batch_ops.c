@@ -1,7 +1,7 @@
 #include "batch_ops.h"
 
+#include "batch/item.h"
 #include "batch/legacy.h"
-#include "batch/lock.h"
 #include "batch/repair.h"
 
 static const struct json *parse(struct scene *s, const char *text)
@@ -39,7 +39,7 @@ void begin(struct scene *s)
         ok(s, batch_job_read_spec(&s->c, parse(s, "{\"configuration\":{\"profile_name\":\"p\"}}"),
                                   &specs[i]));
     ok(s, batch_job_create(&s->c, str_of(s->bid), specs, 3, NULL, s->jids));
-    ok(s, batch_access_create(&s->c, BATCH_KIND_SMALL, parse(s, "{}"), s->qid));
+    ok(s, batch_item_new(&s->c, BATCH_KIND_SMALL, parse(s, "{}"), (struct str){0}, s->qid));
 }
 
 void end(struct scene *s)
@@ -373,7 +373,7 @@ static int do_create_access(struct scene *s, struct batch_call *c)
 {
     char id[BATCH_ID_LEN + 1];
 
-    return batch_access_create(c, BATCH_KIND_LARGE, parse(s, "{}"), id);
+    return batch_item_new(c, BATCH_KIND_LARGE, parse(s, "{}"), (struct str){0}, id);
 }
 
 static int do_acquire_access(struct scene *s, struct batch_call *c)

@@ -17,8 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "batch/batch.h"
-#include "batch/job.h"
+#include "batch/item.h"
 #include "batch_tree.h"
 #include "keeper/local/local.h"
 

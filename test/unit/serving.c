@@ -60,7 +60,7 @@ void serving_start(struct serving *s, const struct http_options *o, const struct
     tables[0] = (struct route_table){routes, count, arg};
     tables[1] = events_routes(s->events);
     http_serve(s->http, tables, 2);
-    s->port = atoi(strrchr(http_address(s->http), ':') + 1);
+    s->port = atoi(strrchr(http_url(s->http), ':') + 1);
     assert_int_equal(pthread_create(&s->thread, NULL, run, s), 0);
 }
 

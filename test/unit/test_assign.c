@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queue/assign.h"
 #include "queue/membership.h"
 
 enum { WORKERS_MAX = 40, QUEUES_MAX = 200, ROUNDS = 20000 };

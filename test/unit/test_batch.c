@@ -4,7 +4,18 @@
  */
 #include "batch_scene.h"
 
-#include "batch/lock.h"
+#include "batch/item.h"
+
+/* As if the time of parked jobs were over. */
+static void release_parked(struct scene *s, const char *state)
+{
+    const struct batch_view *v = &s->store->kinds[BATCH_KIND_JOB].views[state_no(s, state)];
+    struct keeper_names names;
+
+    OK(s, batch_node_children(&s->c, &names, NULL, "%s", v->dir));
+    for (size_t i = 0; i < names.count; i++)
+        list_view_release(v->list, str_of(names.names[i]), NULL);
+}
 
 static void a_new_batch(void **state)
 {
@@ -100,7 +111,7 @@ static void acquiring_and_moving(void **state)
     keeper_close(s->other); /* the session of the second consumer ends, and so does its lock */
     s->other = NULL;
     assert_int_equal(move(&s->c, low, "next", j2.token), DROVER_FENCED);
-    list_view_release_parked(s->store->kinds[BATCH_KIND_JOB].views[state_no(s, "Pending")].list);
+    release_parked(s, "Pending");
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j2), 1);
     assert_string_equal(j2.id, low);
 }
@@ -290,7 +301,7 @@ static void holding(void **state)
     OK(s, batch_item_unlock(&s->c, BATCH_KIND_JOB, str_of(a), 0));
 
     OK(s, batch_to(&s->c, bid, "Held", 0)); /* which holds its jobs too */
-    list_view_release_parked(s->store->kinds[BATCH_KIND_JOB].views[state_no(s, "Pending")].list);
+    release_parked(s, "Pending");
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 0);
     OK(s, batch_to(&s->c, bid, "Pending", 0));
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, state_no(s, "Pending"), &j), 1);

@@ -5,8 +5,8 @@
 #include "batch_scene.h"
 
 #include "base/clock.h"
+#include "batch/item.h"
 #include "batch/legacy.h"
-#include "batch/lock.h"
 #include "batch/repair.h"
 
 static void put(struct scene *s, const char *path, struct str data)
@@ -26,7 +26,7 @@ static const char *new_access(struct scene *s, enum batch_kind_id size, const ch
 {
     char *id = arena_alloc(&s->arena, BATCH_ID_LEN + 1);
 
-    OK(s, batch_access_create(&s->c, size, parse(s, token), id));
+    OK(s, batch_item_new(&s->c, size, parse(s, token), (struct str){0}, id));
     return id;
 }
 

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
-#include "batch/batch.h"
 #include "batch/callback.h"
-#include "batch/job.h"
+#include "batch/item.h"
 #include "batch_tree.h"
 #include "keeper/local/local.h"
 #include "keeper_cutter.h"
@@ -31,10 +31,15 @@ struct scene {
     char keys[64]; /* the file that the hook writes to */
 
     /* The callback thread. */
+    struct batch_callbacks *callbacks;
+    struct batch_watcher *watcher;
     struct keeper *lent;
     pthread_mutex_t lock;
     pthread_cond_t scan_done;
     int scans, events, warnings;
+    int looks;                       /* of the watcher, whether somebody waits */
+    int available;                   /* how often items of a list could be acquired */
+    const struct batch_view *waited; /* the list that a request waits for; NULL: none */
 };
 
 static void ok(struct scene *s, int err)
@@ -43,11 +48,27 @@ static void ok(struct scene *s, int err)
         fail_msg("%s (%s)", drover_err_name(err), s->why.text);
 }
 
+static void on_stale(void *arg)
+{
+    batch_watcher_stale(((struct scene *)arg)->watcher);
+}
+
+static void on_available(void *arg, const struct batch_view *v, uint32_t count)
+{
+    struct scene *s = arg;
+
+    (void)v;
+    pthread_mutex_lock(&s->lock);
+    s->available += (int)count;
+    pthread_cond_signal(&s->scan_done);
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* A batch of two jobs, one failed and one completed: its report is due. */
 static void begin(struct scene *s)
 {
     struct local_options lo = {.mode = LOCAL_NONE};
-    struct batch_store_options o = {.machines = NULL};
+    struct batch_store_options o = {.available = on_available, .stale = on_stale, .arg = s};
     const struct json *v;
     struct batch_job_spec specs[2];
     char jids[2][BATCH_ID_LEN + 1];
@@ -92,9 +113,16 @@ static struct keeper *lend(void *arg)
     return ((struct scene *)arg)->lent;
 }
 
+/* After each scan. */
 static void give_back(void *arg, struct keeper *k)
 {
-    (void)arg, (void)k;
+    struct scene *s = arg;
+
+    (void)k;
+    pthread_mutex_lock(&s->lock);
+    s->scans++;
+    pthread_cond_signal(&s->scan_done);
+    pthread_mutex_unlock(&s->lock);
 }
 
 static int ready(void *arg, struct batch_call *c)
@@ -103,14 +131,24 @@ static int ready(void *arg, struct batch_call *c)
     return 0;
 }
 
-static void scanned(void *arg)
+static size_t count_waiting(void *arg, const struct batch_view *v)
 {
     struct scene *s = arg;
 
-    pthread_mutex_lock(&s->lock);
-    s->scans++;
+    LOCKED(&s->lock);
+    s->looks++;
     pthread_cond_signal(&s->scan_done);
-    pthread_mutex_unlock(&s->lock);
+    return s->waited == v;
+}
+
+static void wake(void *arg, const struct batch_view *v, int max)
+{
+    (void)arg, (void)v, (void)max;
+}
+
+static void reporting(void *arg)
+{
+    batch_callbacks_wake(((struct scene *)arg)->callbacks);
 }
 
 static void due(void *arg, const struct batch_report *r)
@@ -127,28 +165,56 @@ static void warn(void *arg, const char *line)
     ((struct scene *)arg)->warnings++;
 }
 
-/* Runs the callback thread for one scan, with that keeper. */
-static void scan(struct scene *s, struct keeper *k, const char *hook)
+/* Starts the callback thread with that keeper, and waits for its first scan. */
+static void start(struct scene *s, struct keeper *k, const char *hook, bool watch)
 {
-    struct batch_callback_options o = {.store = s->store,
-                                       .borrow = lend,
-                                       .give_back = give_back,
-                                       .ready = ready,
-                                       .scanned = scanned,
-                                       .due = due,
-                                       .warn = warn,
-                                       .arg = s,
-                                       .hook = hook};
-    struct batch_callbacks *n;
+    struct batch_thread_options o = {.store = s->store,
+                                     .borrow = lend,
+                                     .give_back = give_back,
+                                     .ready = ready,
+                                     .waiting = count_waiting,
+                                     .wake = wake,
+                                     .reporting = reporting,
+                                     .due = due,
+                                     .warn = warn,
+                                     .arg = s,
+                                     .hook = hook};
 
     s->lent = k;
     s->scans = 0;
-    n = batch_callbacks_open(&o);
+    s->callbacks = batch_callbacks_open(&o);
     pthread_mutex_lock(&s->lock);
     while (!s->scans)
         pthread_cond_wait(&s->scan_done, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    batch_callbacks_close(n);
+    s->watcher = watch ? batch_watcher_open(&o) : NULL;
+}
+
+static void scan(struct scene *s, struct keeper *k, const char *hook)
+{
+    start(s, k, hook, false);
+    batch_callbacks_close(s->callbacks);
+}
+
+/* Waits until a count is higher. False: it is not, after that time. */
+static bool exceeds(struct scene *s, const int *count, int before, int64_t ms)
+{
+    int64_t end_ms = clock_boot_ms() + ms;
+
+    LOCKED(&s->lock);
+    while (*count <= before && clock_boot_ms() < end_ms)
+        cond_wait_until(&s->scan_done, &s->lock, end_ms);
+    return *count > before;
+}
+
+/* Returns after half a second in which the watcher did not run: how often it looked. */
+static int wait_until_quiet(struct scene *s)
+{
+    int looks = 0;
+
+    while (exceeds(s, &s->looks, looks, 500))
+        looks++;
+    return looks;
 }
 
 /* The number of calls of the hook; all must have the key of the one report. */
@@ -262,6 +328,60 @@ static void a_hook_that_fails_leaves_the_batch_due(void **state)
     end(&s);
 }
 
+/*
+ * While a request waits, the keeper is not read: a job whose lock ended with its session, and a new
+ * entry of another client, are found by watches.
+ */
+static void a_waiting_request_reads_nothing(void **state)
+{
+    enum { QUIET_MS = 1500 }; /* more than one second, and than the first parking times */
+    struct batch_job_spec spec = {.priority = 50};
+    struct keeper *holder;
+    struct batch_view *v;
+    struct batch_item item;
+    struct cutter counter;
+    struct scene s;
+    char jid[1][BATCH_ID_LEN + 1];
+
+    (void)state;
+    begin(&s);
+    cutter_init(&counter, s.victim, 1 << 30, 0, false);
+    v = &s.store->kinds[BATCH_KIND_JOB].views[s.store->machines.job.first];
+    spec.configuration = json_parse(&s.a, STR("{}"), &s.why);
+    ok(&s, batch_create(&s.c, spec.configuration, s.bid));
+    ok(&s, batch_job_create(&s.c, str_of(s.bid), &spec, 1, NULL, jid));
+    assert_int_equal(local_connect(s.local, NULL, &holder), 0);
+    ok(&s, keeper_create(holder, arena_printf(&s.a, "/jobs/%s/lock", jid[0]), STR(""),
+                         KEEPER_EPHEMERAL, NULL));
+    memcpy(s.bid, "bid0000000000", sizeof s.bid); /* the one whose report is due */
+    ok(&s, batch_item_acquire(&s.c, BATCH_KIND_JOB, s.store->machines.job.first, &item));
+
+    start(&s, &counter.base, NULL, true);
+    pthread_mutex_lock(&s.lock);
+    s.waited = v;
+    pthread_mutex_unlock(&s.lock);
+    batch_watcher_want(s.watcher, v);
+    int looks = wait_until_quiet(&s), calls = counter.calls;
+    assert_false(exceeds(&s, &s.looks, looks, QUIET_MS));
+    assert_int_equal(counter.calls, calls);
+
+    s.available = 0;
+    keeper_close(holder); /* its lock goes with its session */
+    assert_true(exceeds(&s, &s.available, 0, 10000));
+    assert_int_equal(batch_item_acquire(&s.c, BATCH_KIND_JOB, s.store->machines.job.first, &item),
+                     1);
+    assert_string_equal(item.id, jid[0]);
+    wait_until_quiet(&s);
+    s.available = 0;
+    ok(&s, keeper_create(s.k, "/jobs/states/pending/50-jid0000000099", STR(""), 0, NULL));
+    assert_true(exceeds(&s, &s.available, 0, 10000));
+    ok(&s, keeper_delete(s.k, "/jobs/states/pending/50-jid0000000099", -1));
+    batch_watcher_close(s.watcher);
+    batch_callbacks_close(s.callbacks);
+    keeper_close(s.victim);
+    end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_crash_after_every_call),
         cmocka_unit_test(a_connection_that_breaks_at_every_call),
         cmocka_unit_test(a_hook_that_fails_leaves_the_batch_due),
+        cmocka_unit_test(a_waiting_request_reads_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
  * invariants hold. When the session of the crashed process has ended, another one can do the
  * operation.
  */
-#include "batch/lock.h"
+#include "batch/item.h"
 #include "batch_ops.h"
 #include "keeper_cutter.h"
 

@@ -96,7 +96,7 @@ static struct scene *scene_open(bool has_loop)
     sem_init(&o->entered, 0, 0);
     sem_init(&o->leave, 0, 0);
     pthread_mutex_init(&o->lock, NULL);
-    gate_init(&o->gate, &o->lock);
+    o->gate.lock = &o->lock;
     callback_queue_init(&o->queue, &o->gate, &options);
     return o;
 }

@@ -46,7 +46,7 @@ static int run(const struct cmd_call *call)
     for (int i = 0; i < call->count; i++)
         got.operands[i] = call->operands[i];
     got.command = call->command;
-    got.untargeted = call->values[6].number;
+    got.untargeted = call->values[6].given ? call->values[6].number : -1;
     return CMD_OK;
 }
 

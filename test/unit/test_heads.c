@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/head_cache.h"
+#include "http/head.h"
 
 #define HEAD "PUT /a/bc?d=e HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: 12\r\nEmpty:\r\n\r\n"
 

@@ -369,8 +369,6 @@ static void writing_puts_commas(void **state)
     json_key(&b, "a");
     json_open(&b, '[');
     json_put_int(&b, INT64_MIN);
-    json_put_real(&b, 0.1);
-    json_put_real(&b, 1.0 / 3);
     json_put_bool(&b, true);
     json_put_null(&b);
     json_put_text(&b, STR(""));
@@ -387,10 +385,8 @@ static void writing_puts_commas(void **state)
     json_key(&b, "c");
     json_put_int(&b, 0);
     json_close(&b, '}');
-    assert_string_equal(
-        buf_text(&b),
-        "{\"a\":[-9223372036854775808,0.1,0.33333333333333331,true,null,\"\",\"x\",[],{}],"
-        "\"b:\":{\"raw\":1},\",\":\"[\",\"c\":0}");
+    assert_string_equal(buf_text(&b), "{\"a\":[-9223372036854775808,true,null,\"\",\"x\",[],{}],"
+                                      "\"b:\":{\"raw\":1},\",\":\"[\",\"c\":0}");
     buf_release(&b);
 }
 

@@ -24,8 +24,8 @@ static uint32_t add(struct dag_plan *p, struct plan_spec s, int parent_count, ..
     va_end(ap);
     s.parents = parents;
     s.parent_count = (uint32_t)parent_count;
-    if (!s.id)
-        s.id = p->used + 1;
+    if (!s.node.id)
+        s.node.id = p->used + 1;
     assert_true(plan_add(p, &s, 1, &ref, &changes));
     plan_changes_release(&changes);
     return ref;
@@ -75,7 +75,7 @@ static void what_can_no_longer_start_is_skipped_at_once(void **state)
     uint32_t a = add(&p, (struct plan_spec){0}, 0), b = add(&p, (struct plan_spec){0}, 0);
     uint32_t c = add(&p, (struct plan_spec){0}, 2, a, b);
     uint32_t d = add(&p, (struct plan_spec){0}, 1, c);
-    uint32_t e = add(&p, (struct plan_spec){.when = WHEN_ALWAYS}, 1, d);
+    uint32_t e = add(&p, (struct plan_spec){.node.when = WHEN_ALWAYS}, 1, d);
 
     (void)state;
     end(&p, a, NODE_FAILED, 0);
@@ -102,7 +102,7 @@ static void a_failure_node_wants_one_that_failed(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct dag_plan p = {0};
         uint32_t a = add(&p, (struct plan_spec){0}, 0), b = add(&p, (struct plan_spec){0}, 0);
-        uint32_t c = add(&p, (struct plan_spec){.when = WHEN_FAILURE}, 2, a, b);
+        uint32_t c = add(&p, (struct plan_spec){.node.when = WHEN_FAILURE}, 2, a, b);
 
         end(&p, a, cases[i].a, 0);
         assert_waits(&p, c);
@@ -119,10 +119,10 @@ static void an_if_takes_one_branch(void **state)
 {
     for (int taken = BRANCH_THEN; taken <= BRANCH_ELSE; taken++) {
         struct dag_plan p = {0};
-        uint32_t i = add(&p, (struct plan_spec){.type = NODE_IF}, 0);
-        uint32_t then = add(&p, (struct plan_spec){.branch = BRANCH_THEN}, 1, i);
+        uint32_t i = add(&p, (struct plan_spec){.node.type = NODE_IF}, 0);
+        uint32_t then = add(&p, (struct plan_spec){.node.branch = BRANCH_THEN}, 1, i);
         uint32_t other =
-            add(&p, (struct plan_spec){.branch = BRANCH_ELSE, .when = WHEN_ALWAYS}, 1, i);
+            add(&p, (struct plan_spec){.node.branch = BRANCH_ELSE, .node.when = WHEN_ALWAYS}, 1, i);
         uint32_t both = add(&p, (struct plan_spec){0}, 1, i);
 
         (void)state;
@@ -141,7 +141,7 @@ static void groups_finish_by_themselves(void **state)
 
     (void)state;
     for (int i = 0; i < 100000; i++)
-        last = add(&p, (struct plan_spec){.type = NODE_GROUP}, 1, last);
+        last = add(&p, (struct plan_spec){.node.type = NODE_GROUP}, 1, last);
     c = add(&p, (struct plan_spec){0}, 1, last);
     end(&p, a, NODE_FINISHED, 0);
     assert_state(&p, last, NODE_FINISHED);
@@ -152,10 +152,11 @@ static void groups_finish_by_themselves(void **state)
 static void priority_then_age_decides(void **state)
 {
     struct dag_plan p = {0};
-    uint32_t a = add(&p, (struct plan_spec){.id = 1}, 0);
-    uint32_t b = add(&p, (struct plan_spec){.id = 2, .priority = 5}, 0);
-    uint32_t c = add(&p, (struct plan_spec){.id = 3, .priority = 5}, 0);
-    uint32_t other = add(&p, (struct plan_spec){.id = 4, .group = 1, .priority = -1}, 0);
+    uint32_t a = add(&p, (struct plan_spec){.node.id = 1}, 0);
+    uint32_t b = add(&p, (struct plan_spec){.node.id = 2, .node.priority = 5}, 0);
+    uint32_t c = add(&p, (struct plan_spec){.node.id = 3, .node.priority = 5}, 0);
+    uint32_t other =
+        add(&p, (struct plan_spec){.node.id = 4, .node.group = 1, .node.priority = -1}, 0);
 
     (void)state;
     assert_int_equal(plan_best(&p, 0), b);
@@ -179,7 +180,7 @@ static void cycles_are_refused_and_nothing_is_added(void **state)
     struct plan_spec specs[] = {{.parents = one, .parent_count = 1},
                                 {.parents = two, .parent_count = 1},
                                 {.parents = three, .parent_count = 1},
-                                {0}};
+                                {.parents = NULL}};
     uint32_t self[] = {plan_in_batch(0)}, below[] = {plan_in_batch(1)}, refs[4];
     struct plan_spec alone[] = {{.parents = below, .parent_count = 1},
                                 {.parents = self, .parent_count = 1}};
@@ -210,8 +211,8 @@ static void retry_brings_back_what_was_skipped(void **state)
     struct dag_plan p = {0};
     uint32_t a = add(&p, (struct plan_spec){0}, 0), other = add(&p, (struct plan_spec){0}, 0);
     uint32_t b = add(&p, (struct plan_spec){0}, 2, a, other);
-    uint32_t c = add(&p, (struct plan_spec){.type = NODE_GROUP}, 1, b);
-    uint32_t late = add(&p, (struct plan_spec){.when = WHEN_ALWAYS}, 1, c);
+    uint32_t c = add(&p, (struct plan_spec){.node.type = NODE_GROUP}, 1, b);
+    uint32_t late = add(&p, (struct plan_spec){.node.when = WHEN_ALWAYS}, 1, c);
 
     (void)state;
     end(&p, a, NODE_FAILED, 0);
@@ -249,7 +250,7 @@ static void a_large_graph_is_planned_fast(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < COUNT; i++) {
-        specs[i] = (struct plan_spec){.id = i + 1, .parents = parents[i]};
+        specs[i] = (struct plan_spec){.node.id = i + 1, .parents = parents[i]};
         for (uint32_t k = 0; i >= WIDTH && k < 3; k++)
             parents[i][specs[i].parent_count++] =
                 plan_in_batch((i / WIDTH - 1) * WIDTH + (i + k * 7) % WIDTH);

@@ -13,7 +13,7 @@
 
 #include "drover.h"
 
-static struct request_log memory, copy;
+static struct request_log memory, copy, empty;
 static struct arena arena;
 
 static struct request_key key(int64_t client, const char *id)
@@ -27,7 +27,10 @@ static struct request_log_entry *put(struct request_log *m, int64_t client, cons
     struct task t = {.id = task, .group = STR("g"), .timespec = 5};
     struct request_key k = key(client, id);
 
-    return request_log_put(m, request_log_encode(m, &k, &t, 1, &arena));
+    struct request_log_entry *before;
+
+    request_log_put(m, &k, &t, 1, &before);
+    return before;
 }
 
 static int64_t find(const struct request_log *m, int64_t client, const char *id)
@@ -53,8 +56,8 @@ static void test_by_client_and_id(void **state)
     size_t count;
 
     (void)state;
-    request_log_entry_free(put(&memory, 1, "a", 10));
-    request_log_entry_free(put(&memory, 2, "a", 20));
+    free(put(&memory, 1, "a", 10));
+    free(put(&memory, 2, "a", 20));
     assert_int_equal(find(&memory, 1, "a"), 10);
     assert_int_equal(find(&memory, 2, "a"), 20);
     assert_int_equal(find(&memory, 3, "a"), 0);
@@ -66,14 +69,14 @@ static void test_by_client_and_id(void **state)
 static void test_so_many_and_no_more(void **state)
 {
     char id[32];
-    bool taken;
 
     (void)state;
     for (int i = 0; i < REQUEST_LOG_MAX + 3; i++) {
-        request_log_place(&memory, &taken);
-        assert_int_equal(taken, i >= REQUEST_LOG_MAX);
         snprintf(id, sizeof id, "r%d", i);
-        request_log_entry_free(put(&memory, 1, id, i + 1));
+        struct request_log_entry *before = put(&memory, 1, id, i + 1);
+        assert_int_equal(before != NULL, i >= REQUEST_LOG_MAX);
+        assert_int_equal(memory.places[i % REQUEST_LOG_MAX]->place, i % REQUEST_LOG_MAX);
+        free(before);
     }
     assert_int_equal(find(&memory, 1, "r2"), 0);
     assert_int_equal(find(&memory, 1, "r3"), 4);
@@ -89,7 +92,7 @@ static void test_undo_brings_back_the_one_before(void **state)
     (void)state;
     for (int i = 0; i < REQUEST_LOG_MAX; i++) {
         snprintf(id, sizeof id, "r%d", i);
-        request_log_entry_free(put(&memory, 1, id, i + 1));
+        free(put(&memory, 1, id, i + 1));
     }
     before = put(&memory, 1, "new", 77);
     assert_int_equal(find(&memory, 1, "r0"), 0);
@@ -101,23 +104,21 @@ static void test_undo_brings_back_the_one_before(void **state)
 
 static void test_restore(void **state)
 {
-    struct task t = {.id = 4, .group = STR("g"), .timespec = 5};
-    struct request_key k = key(1, "a");
-    struct str bytes;
-
     (void)state;
     memory.next = 3 * (uint64_t)REQUEST_LOG_MAX + 12;
-    bytes = request_log_encode(&memory, &k, &t, 1, &arena);
+    assert_null(put(&memory, 1, "a", 4));
+    struct str bytes = {memory.places[12]->bytes, memory.places[12]->len};
     assert_int_equal(request_log_restore(&copy, 13, bytes), DROVER_DAMAGED);
     assert_int_equal(request_log_restore(&copy, 12, bytes), 0);
     assert_int_equal(find(&copy, 1, "a"), 4);
-    assert_int_equal(copy.next, memory.next + 1);
+    assert_int_equal(copy.next, memory.next);
     for (size_t len = 0; len < bytes.len; len++)
-        assert_int_equal(request_log_restore(&memory, 12, (struct str){bytes.p, len}),
+        assert_int_equal(request_log_restore(&empty, 12, (struct str){bytes.p, len}),
                          DROVER_DAMAGED);
     ((char *)bytes.p)[0] = 2;
-    assert_int_equal(request_log_restore(&memory, 12, bytes), DROVER_NEWER_VERSION);
+    assert_int_equal(request_log_restore(&empty, 12, bytes), DROVER_NEWER_VERSION);
     request_log_release(&copy);
+    request_log_release(&memory);
     arena_release(&arena);
 }
 

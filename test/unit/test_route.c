@@ -132,7 +132,6 @@ static void what_is_wrong_is_said(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(read_body(rows[i].body, &in, &e), rows[i].err);
-        assert_int_equal(e.err, rows[i].err);
         assert_string_equal(e.field, rows[i].field);
         assert_string_equal(e.why.text, rows[i].text);
     }

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "http/router.h"
+#include "http/route.h"
 
 static const struct route ROUTES[] = {
     {METHOD_GET, "/", NULL},

@@ -19,8 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "dag/orphans.h"
-#include "dag/runner.h"
+#include "dag/runner_impl.h"
 
 static char token[64];
 static const char *environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", token, "A=b c", NULL};
@@ -88,7 +87,7 @@ static void with_reach(struct scene *s, enum runner_reach reach, void (*body)(st
     uv_loop_init(&s->loop);
     s->runner = runner_open(&s->loop, reach);
     body(s);
-    assert_int_equal(runner_count(s->runner), 0);
+    assert_null(s->runner->runs);
     runner_close(s->runner);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&s->loop), 0);
@@ -253,7 +252,7 @@ static void kill_reaches_everything_body(struct scene *s)
         run_kill(r, cases[i].stubborn ? 100 : 60000);
         run_until(s, &o.over);
         assert_int_equal(o.end.how, RUN_KILLED);
-        if (orphans_signal(&(struct orphan_key){.token = token}, 0))
+        if (orphans_signal(&(struct orphans){.token = token}, 0))
             fail_msg("something is left of: %s", cases[i].text);
         if (clock_boot_ms() - from > 50000)
             fail_msg("took long: %s", cases[i].text);
@@ -296,7 +295,7 @@ static void a_cgroup_tells_body(struct scene *s)
     pid_t pid, other;
     struct run *r, *q;
 
-    if (!runner_has_cgroups(s->runner)) {
+    if (!s->runner->cgroups) {
         print_message("no cgroups that we may make on this machine\n");
         return;
     }

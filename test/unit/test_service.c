@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "task/task_node.h"
+#include "task/task_tree.h"
 
 struct fixture {
     char dir[64];

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "keeper/tree/session.h"
+#include "keeper/tree/tree.h"
 
 static const char PASSWORD[] = "0123456789abcdef";
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/table.h"
+#include "cli/term.h"
 
 static void widths_are_columns(void **state)
 {
@@ -79,11 +79,10 @@ static char *print(struct table *t)
 
 static void columns_are_aligned(void **state)
 {
-    struct table t;
+    struct table t = {.columns = COLUMNS, .column_count = 3};
     char *text;
 
     (void)state;
-    table_init(&t, COLUMNS, 3);
     table_cell(&t, TERM_PLAIN, "%d", 7);
     table_text(&t, TERM_RED, STR("größer"));
     table_text(&t, TERM_PLAIN, STR("x"));
@@ -104,11 +103,10 @@ static void columns_are_aligned(void **state)
 
 static void no_rows_no_heads(void **state)
 {
-    struct table t;
+    struct table t = {.columns = COLUMNS, .column_count = 3};
     char *text;
 
     (void)state;
-    table_init(&t, COLUMNS, 3);
     text = print(&t);
     assert_string_equal(text, "");
     free(text);

@@ -21,13 +21,13 @@
 enum { QUEUES = 6, MESSAGES = 20, WORKERS_MAX = 4, PATIENCE_MS = 60000 };
 
 struct scene {
-    struct message_source messages; /* the same in each queue: ids 1, 2, 3... */
+    struct queue_source source; /* messages: the same in each queue: ids 1, 2, 3... */
     struct local *local;
     struct keeper *keeper;
     struct queues queues;
     char names[QUEUES][QUEUE_NAME_LEN + 1];
-    struct worker_runtime *shifts[WORKERS_MAX];
-    struct queue_worker_options worker;
+    struct drover_worker *shifts[WORKERS_MAX];
+    struct drover_worker_options worker;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -54,7 +54,7 @@ static int at(const struct scene *s, const char *queue)
 
 /* What the workers are given. */
 
-static int read_messages(struct message_source *m, const char *queue, int64_t after, size_t limit,
+static int read_messages(struct queue_source *m, const char *queue, int64_t after, size_t limit,
                          struct queue_message_list *ret_list, struct err_info *e)
 {
     struct scene *s = (struct scene *)m;
@@ -70,8 +70,8 @@ static int read_messages(struct message_source *m, const char *queue, int64_t af
     return 0;
 }
 
-static int post_message(struct message_source *m, const char *queue, struct str data,
-                        int64_t *ret_id, struct err_info *e)
+static int post_message(struct queue_source *m, const char *queue, struct str data, int64_t *ret_id,
+                        struct err_info *e)
 {
     struct scene *s = (struct scene *)m;
 
@@ -84,44 +84,45 @@ static int post_message(struct message_source *m, const char *queue, struct str 
     return 0;
 }
 
-static enum worker_verdict judge(struct scene *s, const struct worker_message *m, int q)
+static int judge(struct scene *s, const struct drover_message *m, int q)
 {
     if (m->id == s->bad && s->failures_left) {
         s->failures_left--;
-        return MESSAGE_FAILED;
+        return 1;
     }
     s->handled[q] = m->id;
-    return MESSAGE_HANDLED;
+    return 0;
 }
 
-static enum worker_verdict handle(void *arg, struct worker_message *m)
+static int handle(void *arg, struct drover_message *m)
 {
     struct scene *s = arg;
     int q = at(s, m->queue);
-    enum worker_verdict verdict;
+    int verdict;
 
     pthread_mutex_lock(&s->lock);
     if (s->in_hand[q])
         s->wrong = "two messages of one queue in progress";
     if (m->id != s->handled[q] + 1 && m->id != s->handled[q])
         s->wrong = "out of order";
-    if (!worker_message_is_sure(m) || m->fence <= 0)
+    if (!drover_message_is_sure(m) || m->fence <= 0)
         s->wrong = "not sure";
     s->in_hand[q] = s->holding = true;
     pthread_cond_broadcast(&s->changed);
     while (s->hold)
         pthread_cond_wait(&s->changed, &s->lock);
     s->in_hand[q] = false;
-    snprintf(m->error, sizeof m->error, "no luck");
+    snprintf(m->error, 256, "no luck");
     verdict = judge(s, m, q);
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     return verdict;
 }
 
-static int connect_one(void *arg, struct keeper **ret_keeper, struct err_info *ret_error)
+static int connect_one(struct queue_source *m, struct keeper **ret_keeper,
+                       struct err_info *ret_error)
 {
-    struct scene *s = arg;
+    struct scene *s = (struct scene *)m;
     bool fails;
 
     pthread_mutex_lock(&s->lock);
@@ -133,9 +134,9 @@ static int connect_one(void *arg, struct keeper **ret_keeper, struct err_info *r
 }
 
 /* Every other time it names the queues. */
-static int listen(void *arg, struct arena *a, struct message_news *ret_news)
+static int listen(struct queue_source *m, struct arena *a, struct message_news *ret_news)
 {
-    struct scene *s = arg;
+    struct scene *s = (struct scene *)m;
     bool deaf, which;
 
     pthread_mutex_lock(&s->lock);
@@ -154,9 +155,9 @@ static int listen(void *arg, struct arena *a, struct message_news *ret_news)
     return deaf ? DROVER_CLOSED : 0;
 }
 
-static void unlisten(void *arg)
+static void unlisten(struct queue_source *m)
 {
-    struct scene *s = arg;
+    struct scene *s = (struct scene *)m;
 
     pthread_mutex_lock(&s->lock);
     s->deaf = true;
@@ -170,7 +171,8 @@ static int set_up(void **state)
 {
     struct scene *s = calloc(1, sizeof *s);
 
-    s->messages = (struct message_source){read_messages, post_message};
+    s->source = (struct queue_source){
+        .connect = connect_one, .read = read_messages, .post = post_message, .unlisten = unlisten};
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->changed);
     assert_int_equal(local_open(&(struct local_options){.mode = LOCAL_NONE}, &s->local, NULL), 0);
@@ -178,12 +180,13 @@ static int set_up(void **state)
     s->queues = (struct queues){s->keeper, QUEUE_NAMESPACE};
     for (int i = 0; i < QUEUES; i++)
         assert_int_equal(queue_create(&s->queues, s->names[i]), 0);
-    s->worker = (struct queue_worker_options){.poll_ms = 5,
-                                              .timeout_ms = 30000,
-                                              .policy = WORKER_RETRY,
-                                              .retries = 3,
-                                              .back_off_ms = WORKER_BACKOFF_MS,
-                                              .parallel = 2};
+    s->worker = (struct drover_worker_options){.handle = handle,
+                                               .arg = s,
+                                               .quiet_ms = -1,
+                                               .poll_ms = 5,
+                                               .policy = DROVER_RETRY,
+                                               .retries = 3,
+                                               .parallel = 2};
     *state = s;
     return 0;
 }
@@ -194,7 +197,7 @@ static int tear_down(void **state)
 
     for (int i = 0; i < WORKERS_MAX; i++)
         if (s->shifts[i])
-            worker_runtime_free(s->shifts[i]);
+            drover_worker_free(s->shifts[i]);
     assert_null(s->wrong);
     keeper_close(s->keeper);
     local_close(s->local);
@@ -206,20 +209,13 @@ static int tear_down(void **state)
 
 static void start(struct scene *s, int number)
 {
-    s->shifts[number] =
-        worker_runtime_start(&(struct worker_runtime_options){.worker = s->worker,
-                                                              .ns = QUEUE_NAMESPACE,
-                                                              .connect = connect_one,
-                                                              .messages = &s->messages,
-                                                              .listen = s->listens ? listen : NULL,
-                                                              .unlisten = unlisten,
-                                                              .handle = handle,
-                                                              .arg = s});
+    s->source.listen = s->listens ? listen : NULL;
+    s->shifts[number] = worker_start(&s->source, QUEUE_NAMESPACE, &s->worker);
 }
 
 static void end(struct scene *s, int number)
 {
-    worker_runtime_free(s->shifts[number]);
+    drover_worker_free(s->shifts[number]);
     s->shifts[number] = NULL;
 }
 
@@ -326,7 +322,7 @@ static void what_is_in_hand_is_finished_first(void **state)
     while (!s->holding)
         pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    worker_runtime_stop(s->shifts[0]);
+    drover_worker_stop(s->shifts[0]);
     for (int i = 0; i < QUEUES; i++) {
         assert_int_equal(queue_get(&s->queues, s->names[i], &info), 0);
         assert_int_equal(info.last, 0);
@@ -335,7 +331,7 @@ static void what_is_in_hand_is_finished_first(void **state)
     s->hold = false;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
-    assert_int_equal(worker_runtime_wait(s->shifts[0]), 0);
+    assert_int_equal(drover_worker_wait(s->shifts[0]), 0);
     for (int i = 0; i < QUEUES; i++) {
         assert_int_equal(queue_get(&s->queues, s->names[i], &info), 0);
         assert_string_equal(info.worker, "");
@@ -347,19 +343,19 @@ static void a_failure_stops_the_worker_that_is_told_to(void **state)
 {
     struct scene *s = *state;
 
-    s->worker.policy = WORKER_STOP;
+    s->worker.policy = DROVER_STOP;
     s->bad = 2;
     s->failures_left = 1;
     post(s, 3);
     start(s, 0);
-    assert_int_equal(worker_runtime_wait(s->shifts[0]), DROVER_REFUSED);
+    assert_int_equal(drover_worker_wait(s->shifts[0]), DROVER_REFUSED);
 }
 
 static void a_failure_is_set_aside(void **state)
 {
     struct scene *s = *state;
 
-    s->worker.policy = WORKER_SKIP;
+    s->worker.policy = DROVER_SKIP;
     s->bad = 2;
     s->failures_left = QUEUES;
     for (int i = 0; i < QUEUES; i++)

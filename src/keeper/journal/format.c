@@ -31,6 +31,11 @@ static uint32_t header_checksum(const char *header)
     return crc32c(0, copy, sizeof copy);
 }
 
+uint32_t format_checksum(uint32_t salt, const char *p, size_t len)
+{
+    return crc32c(crc32c(salt, p + 8, len - 8), p, 4);
+}
+
 void format_header_put(char *out, const struct format_header *h)
 {
     memset(out, 0, FORMAT_HEADER_LEN);
@@ -76,7 +81,6 @@ char *format_path(const char *dir, enum format_kind kind, uint64_t number)
 static int shrink(const struct fs *fs, const char *path, off_t len)
 {
     int fd = fs->open(fs, path, O_RDWR, 0), err = fd < 0 ? -1 : 0;
-
     while (!err && len > FORMAT_REMOVE_STEP) {
         len -= FORMAT_REMOVE_STEP;
         err = fs->ftruncate(fs, fd, len);
@@ -95,7 +99,6 @@ int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, u
     CLEANUP(mem_free) char *path = format_path(dir, kind, number);
     CLEANUP(mem_free) char *aside = format_path_of(dir, "removed.tmp");
     struct stat st;
-
     TRY(stat(path, &st));
     if (st.st_size <= FORMAT_REMOVE_STEP)
         return fs->unlink(fs, path);
@@ -123,7 +126,6 @@ bool format_parse_name(const char *name, enum format_kind *ret_kind, uint64_t *r
     for (int kind = 0; kind < FORMAT_KINDS; kind++) {
         size_t len = strlen(KINDS[kind].prefix), count = (size_t)KINDS[kind].digits;
         const char *digits = name + len;
-
         if (strncmp(name, KINDS[kind].prefix, len) != 0 || strlen(digits) != count ||
             strspn(digits, "0123456789") != count)
             continue;
@@ -153,7 +155,6 @@ static void dir_add(struct format_dir *d, const char *name)
 {
     enum format_kind kind;
     uint64_t number;
-
     if (format_parse_name(name, &kind, &number)) {
         struct format_list *l = &d->files[kind];
         mem_grow(l->numbers, l->count, l->cap);
@@ -169,7 +170,6 @@ int format_dir_read(const char *dir, struct format_dir *ret_dir, struct err_info
     struct format_dir d = {0};
     struct dirent *entry;
     DIR *stream = opendir(dir);
-
     if (!stream)
         return err_set_errno(ret_error, errno, "cannot read the data directory %s", dir);
     while (errno = 0, entry = readdir(stream))
@@ -194,10 +194,23 @@ void format_dir_release(struct format_dir *d)
     *d = (struct format_dir){0};
 }
 
+int format_remove_before(const struct fs *fs, const char *dir, enum format_kind kind,
+                         uint64_t number, struct err_info *ret_error)
+{
+    CLEANUP(format_dir_release) struct format_dir d = {0};
+    const struct format_list *l = &d.files[kind];
+    TRY(format_dir_read(dir, &d, ret_error));
+    for (size_t i = 0; i < l->count && l->numbers[i] < number; i++) {
+        CLEANUP(mem_free) char *path = format_path(dir, kind, l->numbers[i]);
+        if (format_remove(fs, dir, kind, l->numbers[i]) < 0)
+            return err_set_errno(ret_error, errno, "cannot remove %s", path);
+    }
+    return 0;
+}
+
 static int lock_refused(const char *dir, int fd, struct err_info *ret_error)
 {
     char pid[32] = "";
-
     if (errno != EWOULDBLOCK)
         return err_set_errno(ret_error, errno, "cannot lock the data directory %s", dir);
     if (pread(fd, pid, sizeof pid - 1, 0) < 0)
@@ -211,42 +224,24 @@ static int write_pid(const char *dir, int fd, struct err_info *ret_error)
 {
     char pid[32];
     int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-
     if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)len, 0) < 0)
         return err_set_errno(ret_error, errno, "cannot write %s/lock", dir);
     return 0;
 }
 
-static int lock_take(const char *dir, const char *path, int flags, int *ret_fd,
-                     struct err_info *ret_error)
+int dirlock_take(const char *dir, bool create, int *ret_fd, struct err_info *ret_error)
 {
-    int fd = open(path, flags | O_CLOEXEC, 0600), err = 0;
-
-    if (fd < 0)
+    CLEANUP(mem_free) char *path = format_path_of(dir, "lock");
+    int fd = open(path, (create ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600), err = 0;
+    if (fd < 0 && (create || errno != ENOENT))
         return err_set_errno(ret_error, errno, "cannot open %s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
         err = lock_refused(dir, fd, ret_error);
-    else if (flags & O_CREAT)
+    else if (create)
         err = write_pid(dir, fd, ret_error);
     if (err)
         close(fd);
     else
         *ret_fd = fd;
     return err;
-}
-
-int dirlock_take(const char *dir, int *ret_fd, struct err_info *ret_error)
-{
-    CLEANUP(mem_free) char *path = format_path_of(dir, "lock");
-    return lock_take(dir, path, O_RDWR | O_CREAT, ret_fd, ret_error);
-}
-
-int dirlock_take_existing(const char *dir, int *ret_fd, struct err_info *ret_error)
-{
-    CLEANUP(mem_free) char *path = format_path_of(dir, "lock");
-
-    if (access(path, F_OK) == 0 || errno != ENOENT)
-        return lock_take(dir, path, O_RDONLY, ret_fd, ret_error);
-    *ret_fd = -1;
-    return 0;
 }

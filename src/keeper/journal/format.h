@@ -51,6 +51,13 @@ struct format_header {
 
 void format_header_put(char *out, const struct format_header *h);
 
+/*
+ * The sum of a record or of a block of a snapshot, which both begin with their length and the sum:
+ * of everything from offset 8, then of the length. The length comes last because it may be wrong:
+ * it is not trusted before the rest is checked.
+ */
+uint32_t format_checksum(uint32_t salt, const char *p, size_t len);
+
 /* 0, DAMAGED or NEWER_VERSION. The kind is the one expected. */
 int format_header_read(const char *in, enum format_kind kind, struct format_header *ret_header);
 
@@ -65,6 +72,10 @@ char *format_path_of(const char *dir, const char *name);
  * not sync meanwhile. -1 with errno.
  */
 int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, uint64_t number);
+
+/* Removes all of a kind with lower numbers, the lowest first. */
+int format_remove_before(const struct fs *fs, const char *dir, enum format_kind kind,
+                         uint64_t number, struct err_info *ret_error);
 int format_remove_tmp(const struct fs *fs, const char *dir, struct err_info *ret_error);
 
 /* Parses a file name. False: it is not one of Drover's. */
@@ -90,11 +101,9 @@ void format_dir_release(struct format_dir *d);
  * descriptor is open, so the lock ends with the process. The content, its pid, only serves error
  * messages.
  *
- * dirlock_take() creates the file if it is missing. IN_USE: the error names the process that holds
- * it. dirlock_take_existing() is for readers and creates nothing; *ret_fd is -1 if there is no
- * file.
+ * dirlock_take() creates the file if it is missing. Readers create nothing: *ret_fd is -1 if there
+ * is no file. IN_USE: the error names the process that holds it.
  */
-int dirlock_take(const char *dir, int *ret_fd, struct err_info *ret_error);
-int dirlock_take_existing(const char *dir, int *ret_fd, struct err_info *ret_error);
+int dirlock_take(const char *dir, bool create, int *ret_fd, struct err_info *ret_error);
 
 #endif

@@ -16,11 +16,6 @@
 
 enum { YIELDS = 3 };
 
-void gate_init(struct gate *g, pthread_mutex_t *lock)
-{
-    *g = (struct gate){.lock = lock};
-}
-
 static void wake_round(struct gate *g, unsigned round)
 {
     atomic_fetch_add(&g->rounds[round], 1);
@@ -103,7 +98,7 @@ struct gate_ticket gate_ticket(const struct gate *g, int64_t lsn)
  */
 static void yield_to_others(const struct gate *g, int64_t lsn)
 {
-    if (!journal_is_crowded(g->journal))
+    if (!atomic_load(&g->journal->crowded))
         return;
     for (int i = 0; i < YIELDS && atomic_load(&g->durable) < lsn; i++)
         sched_yield();
@@ -115,7 +110,6 @@ static int sleep_until(struct gate *g, struct gate_ticket t)
     atomic_fetch_add(&g->sleepers[t.round], 1);
     for (;;) {
         uint32_t seen = atomic_load(&g->rounds[t.round]);
-
         if (atomic_load(&g->failed) || atomic_load(&g->durable) >= t.lsn)
             break;
         syscall(SYS_futex, &g->rounds[t.round], FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
@@ -127,7 +121,6 @@ static int sleep_until(struct gate *g, struct gate_ticket t)
 int gate_wait(struct gate *g, struct gate_ticket t)
 {
     int state = gate_state(g, t.lsn);
-
     if (state)
         return state > 0 ? 0 : state;
     journal_hasten(g->journal, t.lsn);

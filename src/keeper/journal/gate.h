@@ -37,6 +37,7 @@ struct gate_waiter {
     struct gate_waiter *next, **link; /* link NULL: not subscribed */
 };
 
+/* Zero-initialise it and set `lock`; the rest is the journal's. */
 struct gate {
     pthread_mutex_t *lock;       /* the store's */
     struct journal *journal;     /* NULL: there is none, and the gate is always open */
@@ -53,8 +54,6 @@ struct gate_ticket {
     int64_t lsn;
     unsigned round;
 };
-
-void gate_init(struct gate *g, pthread_mutex_t *lock);
 
 /* Under the lock. */
 struct gate_ticket gate_ticket(const struct gate *g, int64_t lsn);

@@ -5,7 +5,6 @@
  * preceded by the runs of segments that filled up meanwhile, writes, syncs, and raises the gate.
  */
 #include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +43,6 @@ static void prepare_next(struct journal *j)
     struct err_info why;
     uint64_t number = j->prepared;
     int fd;
-
     pthread_mutex_unlock(j->lock);
     int err = segment_make(j->o.fs, j->o.dir, j->o.store, number, j->o.segment_len, &fd, &why);
     if (err && err != DROVER_DISK_FULL)
@@ -59,7 +57,6 @@ static void prepare_next(struct journal *j)
 static void *preparer_main(void *arg)
 {
     struct journal *j = arg;
-
     LOCKED(j->lock);
     while (!j->stop && !journal_failed(j)) {
         if (j->prepared_fd >= 0) {
@@ -77,20 +74,17 @@ int journal_open(struct journal *j, const struct journal_options *o, struct gate
                  struct err_info *ret_error)
 {
     int fd;
-
     *j = (struct journal){
         .o = *o, .gate = gate, .lock = gate->lock, .prepared_fd = -1, .prepared = o->segment + 1};
     atomic_init(&j->token_taken, true); /* until the writer has initialised it */
     TRY(segment_make(o->fs, o->dir, o->store, o->segment, o->segment_len, &fd, ret_error));
     j->salt = record_salt(o->store);
-    j->first_segment = o->oldest;
     j->last_lsn = j->taken_lsn = j->marked_lsn = o->last_lsn;
     atomic_init(&j->released_lsn, o->last_lsn);
     gate->journal = j;
     gate->strict = o->strict;
     atomic_store(&gate->durable, o->last_lsn);
-    j->full_end = &j->full;
-    j->open = run_new(j, fd, o->segment, FORMAT_HEADER_LEN);
+    j->first = j->open = run_new(j, fd, o->segment, FORMAT_HEADER_LEN);
     cond_init(&j->work);
     cond_init(&j->progress);
     cond_init(&j->prepare);
@@ -103,7 +97,6 @@ static void runs_free(struct journal_run *b)
 {
     while (b) {
         struct journal_run *next = b->next;
-
         buf_release(&b->bytes);
         free(b);
         b = next;
@@ -120,14 +113,11 @@ void journal_close(struct journal *j)
     pthread_join(j->writer, NULL);
     pthread_join(j->preparer, NULL);
     if (j->prepared_fd >= 0) { /* unused */
-        char *path = format_path(j->o.dir, FORMAT_SEGMENT, j->prepared);
-
+        CLEANUP(mem_free) char *path = format_path(j->o.dir, FORMAT_SEGMENT, j->prepared);
         j->o.fs->close(j->o.fs, j->prepared_fd);
         j->o.fs->unlink(j->o.fs, path);
-        free(path);
     }
-    runs_free(j->open);
-    runs_free(j->full);
+    runs_free(j->first);
     runs_free(j->spare);
     pthread_cond_destroy(&j->work);
     pthread_cond_destroy(&j->progress);
@@ -137,11 +127,8 @@ void journal_close(struct journal *j)
 /* The open run ends with its segment; the prepared segment begins. */
 static void next_segment(struct journal *j)
 {
-    struct journal_run *old = j->open;
-
-    j->open = run_new(j, j->prepared_fd, j->prepared, FORMAT_HEADER_LEN);
-    *j->full_end = old;
-    j->full_end = &old->next;
+    j->open->next = run_new(j, j->prepared_fd, j->prepared, FORMAT_HEADER_LEN);
+    j->open = j->open->next;
     j->prepared_fd = -1;
     j->prepared++;
     pthread_cond_signal(&j->prepare);
@@ -229,7 +216,7 @@ void journal_append(struct journal *j, const struct tree_changes *c, enum journa
     if (who == JOURNAL_DEFER && j->defers && (may_share(j) || may_write_alone(j)))
         return;
     atomic_store(&j->released_lsn, c->zxid);
-    if (who != JOURNAL_WAITER || !j->o.strict || journal_is_crowded(j))
+    if (who != JOURNAL_WAITER || !j->o.strict || atomic_load(&j->crowded))
         signal_writer(j);
 }
 
@@ -266,7 +253,7 @@ unsigned journal_round(const struct journal *j, int64_t lsn)
 
 void journal_hasten(struct journal *j, int64_t lsn)
 {
-    if (!atomic_load(&j->token_taken) && !journal_is_crowded(j)) {
+    if (!atomic_load(&j->token_taken) && !atomic_load(&j->crowded)) {
         LOCKED(j->lock);
         if (!atomic_load(&j->token_taken) && !journal_failed(j) && j->taken_lsn < lsn)
             journal_write_round(j);
@@ -298,17 +285,5 @@ int journal_rotate(struct journal *j, uint64_t *ret_segment)
         return DROVER_IO;
     next_segment(j);
     *ret_segment = j->open->segment;
-    return 0;
-}
-
-int journal_drop(struct journal *j, uint64_t segment, struct err_info *ret_error)
-{
-    while (j->first_segment < segment) {
-        if (format_remove(j->o.fs, j->o.dir, FORMAT_SEGMENT, j->first_segment) < 0 &&
-            errno != ENOENT)
-            return err_set_errno(ret_error, errno, "cannot remove %s/journal-%010llu", j->o.dir,
-                                 (unsigned long long)j->first_segment);
-        j->first_segment++;
-    }
     return 0;
 }

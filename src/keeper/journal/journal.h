@@ -37,7 +37,6 @@ struct journal_options {
     int64_t flush_ms; /* otherwise: after this a record is on disk, or changes wait */
     size_t segment_len;
     uint64_t store;
-    uint64_t oldest;  /* segment on disk */
     uint64_t segment; /* the first one to make */
     int64_t last_lsn; /* already on disk */
     void (*fatal)(void *arg, const char *line);
@@ -58,22 +57,21 @@ struct journal {
     bool writer_sleeps;              /* it waits without a timeout */
     struct write_token *write_token; /* belongs to the thread that writes */
 
-    struct journal_run *open;             /* takes records */
-    struct journal_run *full, **full_end; /* of full segments, to be written first */
+    struct journal_run *first; /* not yet written: those of full segments, then the open one */
+    struct journal_run *open;  /* the last: takes records */
     struct journal_run *spare;
     uint32_t round;    /* the one that the open run will be part of */
     int64_t taken_lsn; /* last of the rounds before it */
     int64_t last_lsn, marked_lsn;
-    int64_t
-        unsynced_since_ms; /* when the oldest record that is not on disk was appended, 0: none */
-    int64_t sync_wanted;   /* LSN that a caller waits for although the mode does not */
-    bool defers;           /* JOURNAL_DEFER has an effect */
-    int64_t lag, last_lag; /* most records at once not on disk: in this round, in the last */
-    int64_t round_us;      /* moving average of the time to write and sync a round */
-    size_t pending;        /* bytes appended and not yet written */
+    int64_t unsynced_since_ms; /* when the oldest record not on disk was appended, 0: none */
+    int64_t sync_wanted;       /* LSN that a caller waits for although the mode does not */
+    bool defers;               /* JOURNAL_DEFER has an effect */
+    int64_t lag, last_lag;     /* most records at once not on disk: in this round, in the last */
+    int64_t round_us;          /* moving average of the time to write and sync a round */
+    size_t pending;            /* bytes appended and not yet written */
 
     int prepared_fd; /* -1: none yet */
-    uint64_t prepared, first_segment;
+    uint64_t prepared;
     int prepare_error; /* DISK_FULL: why there is none */
 
     uint64_t records, bytes, syncs;
@@ -128,17 +126,9 @@ void journal_hasten(struct journal *j, int64_t lsn);
 struct gate_ticket journal_request_sync(struct journal *j, int64_t lsn);
 unsigned journal_round(const struct journal *j, int64_t lsn); /* under the lock */
 
-static inline bool journal_is_crowded(const struct journal *j)
-{
-    return atomic_load(&j->crowded);
-}
-
 /*
  * Under the lock: later records go into a new segment, whose number it returns. 0, DISK_FULL or IO.
  */
 int journal_rotate(struct journal *j, uint64_t *ret_segment);
-
-/* Removes the segments before this one. Not under the lock; one caller at a time. */
-int journal_drop(struct journal *j, uint64_t segment, struct err_info *ret_error);
 
 #endif

@@ -14,9 +14,11 @@
  * When nothing was written for MARK_AFTER_MS, a mark is written (not synced, so it is cheap) that
  * proves to the next start that everything before it was on disk.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -25,7 +27,8 @@
 #include "keeper/journal/record.h"
 
 enum {
-    FLUSHES = 4, /* in flush_ms */
+    SPACE_LEN = 16 * FS_BLOCK_LEN, /* of blocks */
+    FLUSHES = 4,                   /* in flush_ms */
     MARK_AFTER_MS = 50,
     WRITE_EVERY_MS = 2,
     CROWD = 8,        /* records in a round */
@@ -33,10 +36,60 @@ enum {
     SLOW_US = 4000,   /* where a slower one counts as this: one alone is no slow disk */
 };
 
+static off_t block_of(off_t at)
+{
+    return at - at % FS_BLOCK_LEN;
+}
+
+int blocks_begin(struct blocks *b, int fd, off_t at)
+{
+    ssize_t n;
+    if (!b->space)
+        b->space = mem_aligned_alloc(FS_BLOCK_LEN, SPACE_LEN);
+    b->at = block_of(at);
+    do
+        n = pread(fd, b->space, FS_BLOCK_LEN, b->at);
+    while (n < 0 && errno == EINTR);
+    if (n >= 0 && n < at - b->at)
+        errno = EIO;
+    return n < at - b->at ? -1 : 0;
+}
+
+int blocks_append(struct blocks *b, const struct fs *fs, int fd, const void *data, size_t len,
+                  off_t at, bool *sync)
+{
+    const char *p = data;
+
+    assert(block_of(at) == b->at);
+    *sync = *sync && fs->pwrite_sync && (size_t)(at - b->at) + len <= SPACE_LEN;
+    while (len) {
+        size_t before = (size_t)(at - b->at);
+        size_t part = len < SPACE_LEN - before ? len : SPACE_LEN - before, end = before + part;
+        size_t whole = (end + FS_BLOCK_LEN - 1) / FS_BLOCK_LEN * FS_BLOCK_LEN;
+        size_t last = end / FS_BLOCK_LEN * FS_BLOCK_LEN;
+
+        memcpy(b->space + before, p, part);
+        memset(b->space + end, 0, whole - end);
+        if ((*sync ? fs_write_all_sync : fs_write_all)(fs, fd, b->space, whole, b->at) < 0)
+            return -1;
+        memmove(b->space, b->space + last, end - last);
+        b->at += (off_t)last;
+        p += part;
+        at += (off_t)part;
+        len -= part;
+    }
+    return 0;
+}
+
+void blocks_release(struct blocks *b)
+{
+    free(b->space);
+    b->space = NULL;
+}
+
 static int64_t now_us(void)
 {
     struct timespec t;
-
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
@@ -46,7 +99,6 @@ static int fail(struct journal *j, const char *what, uint64_t segment)
 {
     int errnum = errno;
     char line[512];
-
     snprintf(line, sizeof line,
              "journal: %s %s/journal-%010llu: %s; nothing more is acknowledged, ending", what,
              j->o.dir, (unsigned long long)segment, strerror(errnum));
@@ -57,7 +109,6 @@ static int fail(struct journal *j, const char *what, uint64_t segment)
 struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t at)
 {
     struct journal_run *b = j->spare;
-
     if (b)
         j->spare = b->next;
     else
@@ -70,15 +121,8 @@ struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t a
 /* Takes everything that is not written yet, in order. Under the lock. */
 static struct journal_run *take_round(struct journal *j)
 {
-    struct journal_run *taken = j->open, *first = j->full;
-
-    j->open = run_new(j, taken->fd, taken->segment, taken->at + (off_t)taken->bytes.len);
-    if (first) {
-        *j->full_end = taken;
-        taken = first;
-    }
-    j->full = NULL;
-    j->full_end = &j->full;
+    struct journal_run *taken = j->first, *last = j->open;
+    j->first = j->open = run_new(j, last->fd, last->segment, last->at + (off_t)last->bytes.len);
     atomic_store(&j->crowded, j->last_lsn - j->taken_lsn > CROWD);
     j->taken_lsn = j->last_lsn;
     if (j->lag) /* 0: only a mark */
@@ -97,7 +141,6 @@ static struct journal_run *take_round(struct journal *j)
 static int token_set(struct journal *j, struct write_token *p, const struct journal_run *b)
 {
     const struct fs *fs = j->o.fs;
-
     p->fd = b->fd;
     p->segment = b->segment;
     p->direct = j->o.strict && fs->direct && fs->direct(fs, b->fd) == 0;
@@ -134,7 +177,6 @@ static int token_move(struct journal *j, struct write_token *p, const struct jou
 static int token_put(struct journal *j, struct write_token *p, const struct journal_run *b)
 {
     bool synced = run_has_records(b) && !p->dirty;
-
     if (!p->direct) {
         p->dirty = true;
         return fs_write_all(j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at);
@@ -160,7 +202,6 @@ static int write_run(struct journal *j, struct write_token *p, const struct jour
 static int write_round(struct journal *j, struct write_token *p, const struct journal_run *round)
 {
     int err = 0;
-
     for (const struct journal_run *b = round; b; b = b->next) {
         if (!err && b->bytes.len)
             err = write_run(j, p, b);
@@ -173,19 +214,17 @@ static int write_round(struct journal *j, struct write_token *p, const struct jo
 static bool sync_is_due(const struct journal *j)
 {
     int64_t since_ms = j->write_token->since_ms;
-
     if (!since_ms)
         return false;
     return j->o.strict || j->stop || j->sync_wanted > journal_durable(j) ||
            clock_boot_ms() >= since_ms + j->o.flush_ms / FLUSHES;
 }
 
-static void round_done(struct journal *j, struct journal_run *round, uint64_t bytes)
+static void round_done(struct journal *j, struct journal_run *round)
 {
-    j->bytes += bytes;
     while (round) {
         struct journal_run *next = round->next;
-
+        j->bytes += round->bytes.len;
         if (round->bytes.cap > JOURNAL_PENDING_MAX)
             buf_release(&round->bytes);
         round->next = j->spare;
@@ -198,10 +237,10 @@ static void round_done(struct journal *j, struct journal_run *round, uint64_t by
 /* When the first record that is not written yet was appended, 0: there is none. */
 static int64_t oldest_record_ms(const struct journal *j)
 {
-    for (const struct journal_run *b = j->full; b; b = b->next)
+    for (const struct journal_run *b = j->first; b; b = b->next)
         if (run_has_records(b))
             return b->since_ms;
-    return run_has_records(j->open) ? j->open->since_ms : 0;
+    return 0;
 }
 
 /* Under the lock, which it releases while it syncs. */
@@ -230,15 +269,11 @@ static int write_and_sync(struct journal *j)
     unsigned number = j->round & 1;
     struct journal_run *round = take_round(j);
     int64_t start_us = now_us();
-    uint64_t bytes = 0;
-
     atomic_store(&j->token_taken, true);
-    for (const struct journal_run *b = round; b; b = b->next)
-        bytes += b->bytes.len;
     pthread_mutex_unlock(j->lock);
     int err = write_round(j, j->write_token, round);
     pthread_mutex_lock(j->lock);
-    round_done(j, round, bytes);
+    round_done(j, round);
     if (!err && sync_is_due(j))
         err = sync_round(j, number);
     j->write_token->wrote_ms = clock_boot_ms();
@@ -250,7 +285,7 @@ static int write_and_sync(struct journal *j)
 
 static bool nothing_to_write(const struct journal *j)
 {
-    return !j->full && !j->open->bytes.len;
+    return j->first == j->open && !j->open->bytes.len;
 }
 
 static bool all_is_deferred(const struct journal *j)
@@ -275,7 +310,6 @@ void journal_write_round(struct journal *j)
 static void put_mark(struct journal *j)
 {
     size_t used = (size_t)j->open->at + j->open->bytes.len;
-
     j->marked_lsn = j->last_lsn;
     if (used + RECORD_HEADER_LEN <= j->o.segment_len)
         record_put_mark(&j->open->bytes, j->salt, j->last_lsn);
@@ -299,17 +333,14 @@ static void writer_wait(struct journal *j, int64_t until_ms)
 static void writer_rest(struct journal *j)
 {
     const struct write_token *p = j->write_token;
-    int64_t until_ms = INT64_MAX;
-
     if (p->since_ms)
-        until_ms = p->since_ms + j->o.flush_ms / FLUSHES;
-    else if (mark_is_wanted(j))
-        until_ms = p->wrote_ms + MARK_AFTER_MS;
-    if (!p->since_ms && until_ms <= clock_boot_ms()) {
+        writer_wait(j, p->since_ms + j->o.flush_ms / FLUSHES);
+    else if (!mark_is_wanted(j))
+        writer_wait(j, INT64_MAX);
+    else if (clock_boot_ms() < p->wrote_ms + MARK_AFTER_MS)
+        writer_wait(j, p->wrote_ms + MARK_AFTER_MS);
+    else
         put_mark(j);
-        return;
-    }
-    writer_wait(j, until_ms);
 }
 
 /* In opportunistic mode no answer waits: lets records accumulate, for fewer writes. */
@@ -340,12 +371,9 @@ static void write_rounds(struct journal *j)
 static void close_segments(struct journal *j)
 {
     uint64_t last = j->write_token->segment;
-
-    for (const struct journal_run *b = j->full; b; b = b->next)
+    for (const struct journal_run *b = j->first; b; b = b->next)
         if (b->segment != last)
             j->o.fs->close(j->o.fs, b->fd);
-    if (j->open->segment != last)
-        j->o.fs->close(j->o.fs, j->open->fd);
     j->o.fs->close(j->o.fs, j->write_token->fd);
 }
 
@@ -355,7 +383,7 @@ void *journal_writer_main(void *arg)
     struct write_token write_token = {.wrote_ms = clock_boot_ms()};
 
     pthread_mutex_lock(j->lock); /* a segment may have filled up before this thread started */
-    const struct journal_run *first = j->full ? j->full : j->open;
+    const struct journal_run *first = j->first;
     pthread_mutex_unlock(j->lock);
     int err = token_set(j, &write_token, first);
     pthread_mutex_lock(j->lock);

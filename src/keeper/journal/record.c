@@ -18,20 +18,10 @@ uint32_t record_salt(uint64_t store)
     return crc32c(0, bytes, sizeof bytes);
 }
 
-/*
- * The length is summed last: it may be wrong, so the sum must not depend on it before the rest is
- * checked.
- */
-static uint32_t checksum(uint32_t salt, const char *record, size_t payload_len)
-{
-    return crc32c(crc32c(salt, record + 8, RECORD_HEADER_LEN - 8 + payload_len), record, 4);
-}
-
 static size_t begin(struct buf *b)
 {
     static const char empty[RECORD_HEADER_LEN];
     size_t at = b->len;
-
     buf_put(b, empty, sizeof empty);
     return at;
 }
@@ -42,12 +32,11 @@ static void end(struct buf *b, uint32_t salt, size_t at, int64_t lsn, int64_t be
     static const char zeros[RECORD_ALIGN];
     size_t payload_len = b->len - at - RECORD_HEADER_LEN;
     char *record = b->p + at;
-
     le_store32(record, (uint32_t)payload_len);
     le_store64(record + 8, (uint64_t)lsn);
     le_store32(record + 16, behind > UINT32_MAX ? UINT32_MAX : (uint32_t)behind);
     le_store32(record + 20, type);
-    le_store32(record + 4, checksum(salt, record, payload_len));
+    le_store32(record + 4, format_checksum(salt, record, RECORD_HEADER_LEN + payload_len));
     buf_put(b, zeros, -payload_len % RECORD_ALIGN);
 }
 
@@ -75,7 +64,6 @@ enum { KIND_COUNT = sizeof FIELDS / sizeof *FIELDS };
 static void put_change(struct buf *b, const struct tree_change *c)
 {
     int has = FIELDS[c->kind];
-
     buf_put_u8(b, (uint8_t)c->kind);
     if (has & HAS_PATH)
         buf_put_u32(b, (uint32_t)c->path.len);
@@ -96,7 +84,6 @@ static void put_change(struct buf *b, const struct tree_change *c)
 void record_put_changes(struct buf *b, uint32_t salt, const struct tree_changes *c, int64_t behind)
 {
     size_t at = begin(b);
-
     buf_put_u64(b, (uint64_t)c->time_ms);
     for (size_t i = 0; i < c->count; i++)
         put_change(b, &c->list[i]);
@@ -121,7 +108,7 @@ bool record_read(const char *p, size_t left, uint32_t salt, struct record *ret_r
     size_t payload_len = le_load32(p), padding_len = -payload_len % RECORD_ALIGN;
     size_t whole_len = RECORD_HEADER_LEN + payload_len + padding_len;
     if (payload_len > RECORD_MAX || whole_len > left || le_load32(p + 20) > RECORD_MARK ||
-        le_load32(p + 4) != checksum(salt, p, payload_len) ||
+        le_load32(p + 4) != format_checksum(salt, p, RECORD_HEADER_LEN + payload_len) ||
         !is_zero(p + whole_len - padding_len, padding_len))
         return false;
     *ret_record = (struct record){
@@ -138,7 +125,6 @@ static bool read_change(struct reader *r, struct tree_change *ret_change)
 {
     struct tree_change c = {.kind = (enum tree_change_kind)reader_u8(r)};
     int has = (int)c.kind < KIND_COUNT ? FIELDS[c.kind] : 0;
-
     if (!has)
         return false;
     uint32_t path_len = has & HAS_PATH ? reader_u32(r) : 0;
@@ -161,7 +147,6 @@ int record_changes(const struct record *r, struct tree_changes *c)
 {
     struct reader in = {r->payload.p, r->payload.len, false};
     struct tree_change change;
-
     changes_begin(c, r->lsn, (int64_t)reader_u64(&in));
     while (in.left) {
         if (!read_change(&in, &change))
@@ -174,7 +159,6 @@ int record_changes(const struct record *r, struct tree_changes *c)
 static int fill(const struct fs *fs, int fd, const struct format_header *h, size_t len)
 {
     CLEANUP(mem_free) char *block = mem_zalloc(FILL_LEN);
-
     format_header_put(block, h);
     for (size_t at = 0; at < len; at += FILL_LEN) {
         TRY(fs_write_all(fs, fd, block, len - at < FILL_LEN ? len - at : FILL_LEN, (off_t)at));
@@ -192,7 +176,6 @@ int segment_make(const struct fs *fs, const char *dir, uint64_t store, uint64_t 
     CLEANUP(mem_free) char *tmp = format_path_of(dir, "journal.tmp");
     CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, number);
     int fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);
-
     if (fd >= 0 && fill(fs, fd, &h, len) == 0 && fs->fsync(fs, fd) == 0 &&
         fs->rename(fs, tmp, path) == 0 && fs_sync_dir(fs, dir) == 0) {
         *ret_fd = fd;
@@ -215,10 +198,8 @@ static bool was_durable(const struct segment_reader *r)
 {
     int64_t highest = r->lsn + (int64_t)(r->bytes.len / RECORD_HEADER_LEN);
     struct record record;
-
     for (size_t at = r->at; at + RECORD_HEADER_LEN <= r->bytes.len; at += RECORD_ALIGN) {
         int64_t lsn = (int64_t)le_load64(r->bytes.p + at + 8);
-
         if (lsn <= r->lsn || (lsn > highest && r->lsn >= 0))
             continue;
         if (record_read(r->bytes.p + at, r->bytes.len - at, r->salt, &record) &&
@@ -231,10 +212,8 @@ static bool was_durable(const struct segment_reader *r)
 enum segment_state segment_next(struct segment_reader *r, struct record *ret_record)
 {
     struct record record;
-
     while (record_read(r->bytes.p + r->at, r->bytes.len - r->at, r->salt, &record)) {
         bool is_mark = record.type == RECORD_MARK;
-
         if (r->lsn >= 0 && record.lsn != (is_mark ? r->lsn : r->lsn + 1))
             return SEGMENT_DAMAGED; /* valid, but not the next one: a record is missing */
         r->at += record.whole_len;

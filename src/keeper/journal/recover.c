@@ -3,27 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
 
-static void note(const struct recover_hooks *hooks, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void note(const struct recover_hooks *hooks, const char *fmt, ...)
+static void note(const struct recover_hooks *hooks, struct buf *line)
 {
-    char line[600];
-    va_list ap;
-
-    if (!hooks->note)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
-    hooks->note(hooks->arg, line);
+    if (hooks->note)
+        hooks->note(hooks->arg, buf_text(line));
 }
 
 void recovery_release(struct recovery *r)
@@ -38,7 +27,6 @@ int recover_read_file(const char *path, struct buf *ret_bytes, struct err_info *
     FILE *in = fopen(path, "rbe");
     struct stat st;
     bool ok = in && fstat(fileno(in), &st) == 0;
-
     if (ok) {
         ret_bytes->len = 0;
         buf_reserve(ret_bytes, (size_t)st.st_size + 1);
@@ -62,7 +50,6 @@ static int damaged(struct recovery *r, const char *name, uint64_t number, size_t
 static struct recover_segment *add_segment(struct recovery *r, uint64_t number, size_t file_len)
 {
     size_t size = (r->segment_count + 1) * sizeof *r->segments;
-
     r->segments = mem_realloc(r->segments, size);
     r->segments[r->segment_count] = (struct recover_segment){
         .number = number, .file_len = file_len, .valid_len = FORMAT_HEADER_LEN};
@@ -74,7 +61,6 @@ static int check_segment_header(struct recovery *r, const char *name, uint64_t n
 {
     struct format_header h = {0};
     int err = DROVER_DAMAGED;
-
     if (bytes.len >= FORMAT_HEADER_LEN)
         err = format_header_read(bytes.p, FORMAT_SEGMENT, &h);
     if (err == DROVER_NEWER_VERSION)
@@ -86,14 +72,6 @@ static int check_segment_header(struct recovery *r, const char *name, uint64_t n
     if (h.number != number || h.store != r->store)
         return damaged(r, name, number, 0, ret_error, "it belongs to another place or store");
     return 0;
-}
-
-static int replay_record(struct recovery *r, const struct record *record, struct tree_changes *c,
-                         struct err_info *why)
-{
-    if (record_changes(record, c))
-        return err_set(why, DROVER_DAMAGED, "a record that makes no sense");
-    return tree_restore_changes(&r->tree, c, why);
 }
 
 int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number, struct str bytes,
@@ -116,7 +94,9 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
         s->valid_len = in.at;
         if (after_torn)
             return damaged(r, name, number, at, ret_error, AFTER_TORN);
-        if (replay_record(r, &record, &c, &why))
+        if (record_changes(&record, &c))
+            return damaged(r, name, number, at, ret_error, "a record that makes no sense");
+        if (tree_restore_changes(&r->tree, &c, &why))
             return damaged(r, name, number, at, ret_error, why.text);
         if (hooks->record)
             hooks->record(hooks->arg, number, at, &c);
@@ -132,9 +112,12 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
     if (state == SEGMENT_TORN && after_torn)
         return damaged(r, name, number, in.at, ret_error, AFTER_TORN);
     s->torn = state == SEGMENT_TORN || after_torn;
-    if (state == SEGMENT_TORN)
-        note(hooks, "%s: cut off %zu bytes at offset %zu that were never acknowledged", name,
-             bytes.len - in.at, in.at);
+    if (state == SEGMENT_TORN) {
+        CLEANUP(buf_release) struct buf line = {0};
+        buf_printf(&line, "%s: cut off %zu bytes at offset %zu that were never acknowledged", name,
+                   bytes.len - in.at, in.at);
+        note(hooks, &line);
+    }
     return 0;
 }
 
@@ -154,7 +137,9 @@ static int load_snapshot(struct recovery *r, const char *dir, const struct forma
         }
         if (err == DROVER_NEWER_VERSION)
             return err_set(ret_error, err, "%s", why.text);
-        note(hooks, "%s; trying the one before", why.text);
+        CLEANUP(buf_release) struct buf line = {0};
+        buf_printf(&line, "%s; trying the one before", why.text);
+        note(hooks, &line);
         tree_release(&r->tree);
         tree_init(&r->tree);
     }
@@ -197,8 +182,7 @@ int recover_read(const char *dir, const struct recover_hooks *hooks, struct reco
     struct recovery *r = ret_recovery;
     CLEANUP(format_dir_release) struct format_dir files = {0};
     struct err_info why;
-
-    *r = (struct recovery){.next_segment = 1, .oldest_segment = 1};
+    *r = (struct recovery){.next_segment = 1};
     tree_init(&r->tree);
     TRY(format_dir_read(dir, &files, ret_error));
     const struct format_list *snapshots = &files.files[FORMAT_SNAPSHOT];
@@ -209,8 +193,6 @@ int recover_read(const char *dir, const struct recover_hooks *hooks, struct reco
                        "%s holds other files (%s) and no data of drover", dir, files.foreign_name);
     if (r->empty)
         return 0;
-    if (segments->count)
-        r->oldest_segment = segments->numbers[0];
     TRY(load_snapshot(r, dir, snapshots, hooks, ret_error));
     TRY(replay(r, dir, segments, hooks, ret_error));
     if (tree_seal(&r->tree, &why))
@@ -227,7 +209,6 @@ static int settle(const struct fs *fs, const char *path, const struct recover_se
 {
     int fd = fs->open(fs, path, O_RDWR, 0);
     int err = 0;
-
     if (fd < 0 || (s->file_len > s->valid_len && fs->ftruncate(fs, fd, (off_t)s->valid_len) < 0) ||
         fs->fsync(fs, fd) < 0)
         err = err_set_errno(ret_error, errno, "cannot cut %s", path);

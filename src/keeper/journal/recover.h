@@ -32,7 +32,7 @@ struct recovery {
     struct snapshot_info snapshot; /* the one used */
     struct recover_segment *segments;
     size_t segment_count;
-    uint64_t next_segment, oldest_segment; /* oldest: in the directory */
+    uint64_t next_segment;
     uint64_t records;
 
     /* After DAMAGED in the journal: where. */

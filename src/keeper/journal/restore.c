@@ -28,7 +28,6 @@ static bool is_placeholder(const struct tree_node *n)
 static uint32_t add_placeholder(struct tree *t, uint32_t parent, struct str path)
 {
     uint32_t ref = nodes_add(&t->nodes, parent, path, STR(""));
-
     node_at(&t->nodes, ref)->czxid = PLACEHOLDER;
     t->placeholders++;
     return ref;
@@ -38,7 +37,6 @@ static uint32_t add_placeholder(struct tree *t, uint32_t parent, struct str path
 static uint32_t ensure(struct tree *t, struct str path)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-
     if (ref)
         return ref;
     uint32_t parent = nodes_find(&t->nodes, path_parent(path));
@@ -47,7 +45,6 @@ static uint32_t ensure(struct tree *t, struct str path)
     parent = NODE_ROOT;
     for (size_t len = 2; len <= path.len; len++) {
         struct str part = {path.p, len};
-
         if (len < path.len && path.p[len] != '/')
             continue;
         ref = nodes_find(&t->nodes, part);
@@ -60,7 +57,6 @@ static uint32_t ensure(struct tree *t, struct str path)
 static void become(struct tree *t, uint32_t ref, const struct tree_node_state *s)
 {
     struct tree_node *n = node_at(&t->nodes, ref);
-
     if (is_placeholder(n))
         t->placeholders--;
     n->czxid = s->czxid;
@@ -94,7 +90,6 @@ static void restore_create(struct tree *t, const struct tree_changes *c,
 {
     uint32_t parent = ensure(t, path_parent(change->path));
     struct tree_node_more *m = node_more(node_at(&t->nodes, parent));
-
     become(t, ensure(t, change->path),
            &(struct tree_node_state){.data = change->data,
                                      .acl = change->acl,
@@ -112,7 +107,6 @@ static void restore_set(struct tree *t, const struct tree_changes *c,
                         const struct tree_change *change)
 {
     struct tree_node *n = node_at(&t->nodes, ensure(t, change->path));
-
     n->mzxid = c->zxid;
     n->mtime_ms = c->time_ms;
     n->version = change->number;
@@ -143,7 +137,6 @@ static void restore_delete(struct tree *t, const struct tree_changes *c,
 {
     uint32_t ref = nodes_find(&t->nodes, change->path);
     uint32_t parent = nodes_find(&t->nodes, path_parent(change->path));
-
     if (parent)
         node_more(node_at(&t->nodes, parent))->pzxid = c->zxid;
     if (!ref)
@@ -222,7 +215,6 @@ static bool is_lasting_owner(int64_t owner)
 static const char *seal_node(struct tree *t, uint32_t ref)
 {
     const struct tree_node *n = node_at(&t->nodes, ref);
-
     if (!n->text)
         return NULL;
     if (is_placeholder(n))

@@ -9,19 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "base/crc32c.h"
-#include "keeper/journal/record.h"
+#include "base/mem.h"
 
 enum { BLOCK_HEADER_LEN = 16, SYNC_EVERY = 1024 * 1024, READ_AHEAD = 1024 * 1024 };
 
 static const uint64_t ZXID_MAX = INT64_MAX / 2; /* leaves numbers for later transactions */
 
 enum block_kind { BLOCK_SESSIONS = 1, BLOCK_NODES = 2, BLOCK_END = 3 };
-
-static uint32_t block_checksum(const char *block, size_t payload_len)
-{
-    return crc32c(crc32c(0, block + 8, BLOCK_HEADER_LEN - 8 + payload_len), block, 4);
-}
 
 /* Starts a block; its header is still empty, except for the kind. */
 static void block_begin(struct snapshot_writer *w, enum block_kind kind)
@@ -36,7 +30,6 @@ int snapshot_begin(struct snapshot_writer *w, const struct fs *fs, const char *d
 {
     CLEANUP(mem_free) char *tmp = format_path_of(dir, "snapshot.tmp");
     char head[FORMAT_HEADER_LEN];
-
     *w = (struct snapshot_writer){.fs = fs, .dir = dir, .header = *header, .at = sizeof head};
     format_header_put(head, header);
     w->fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -45,15 +38,11 @@ int snapshot_begin(struct snapshot_writer *w, const struct fs *fs, const char *d
     return 0;
 }
 
-bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
-                           size_t max_bytes)
+static bool put_sessions(struct snapshot_writer *w, const struct tree_sessions *s, size_t max_bytes)
 {
-    const struct tree_sessions *s = &t->sessions;
-
     block_begin(w, BLOCK_SESSIONS);
-    for (; *cursor < s->len && w->out.len < max_bytes; ++*cursor) {
-        const struct tree_session *session = s->list[*cursor];
-
+    for (; w->next_session < s->len && w->out.len < max_bytes; w->next_session++) {
+        const struct tree_session *session = s->list[w->next_session];
         if (!session)
             continue;
         buf_put_u64(&w->out, (uint64_t)session->id);
@@ -61,7 +50,7 @@ bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint
         buf_put(&w->out, session->password, KEEPER_PASSWORD_LEN);
         w->sessions++;
     }
-    return *cursor < s->len;
+    return w->next_session < s->len;
 }
 
 static void put_node(struct buf *b, const struct tree_node_state *s)
@@ -83,27 +72,31 @@ static void put_node(struct buf *b, const struct tree_node_state *s)
     buf_put_str(b, s->acl);
 }
 
-bool snapshot_put_nodes(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
-                        size_t max_bytes)
+static bool put_nodes(struct snapshot_writer *w, const struct tree *t, size_t max_bytes)
 {
     CLEANUP(buf_release) struct buf path = {0};
     struct tree_node_state state;
     bool more = true;
-
     block_begin(w, BLOCK_NODES);
-    while (w->out.len < max_bytes && (more = tree_walk(t, cursor, &path, &state))) {
+    while (w->out.len < max_bytes && (more = tree_walk(t, &w->next_node, &path, &state))) {
         put_node(&w->out, &state);
         w->nodes++;
     }
     return more;
 }
 
+bool snapshot_put(struct snapshot_writer *w, const struct tree *t, size_t max_bytes)
+{
+    if (w->has_sessions)
+        return put_nodes(w, t, max_bytes);
+    w->has_sessions = !put_sessions(w, &t->sessions, max_bytes);
+    return true;
+}
+
 int snapshot_flush(struct snapshot_writer *w, struct err_info *ret_error)
 {
-    size_t payload_len = w->out.len - BLOCK_HEADER_LEN;
-
-    le_store32(w->out.p, (uint32_t)payload_len);
-    le_store32(w->out.p + 4, block_checksum(w->out.p, payload_len));
+    le_store32(w->out.p, (uint32_t)(w->out.len - BLOCK_HEADER_LEN));
+    le_store32(w->out.p + 4, format_checksum(0, w->out.p, w->out.len));
     if (fs_write_all(w->fs, w->fd, w->out.p, w->out.len, w->at) < 0)
         return err_set_errno(ret_error, errno, "cannot write %s/snapshot.tmp", w->dir);
     if ((w->at + (off_t)w->out.len) / SYNC_EVERY != w->at / SYNC_EVERY &&
@@ -118,7 +111,6 @@ int snapshot_end(struct snapshot_writer *w, int64_t last_zxid, struct err_info *
 {
     CLEANUP(mem_free) char *tmp = format_path_of(w->dir, "snapshot.tmp");
     CLEANUP(mem_free) char *path = format_path(w->dir, FORMAT_SNAPSHOT, w->header.number);
-
     block_begin(w, BLOCK_END);
     buf_put_u64(&w->out, w->nodes);
     buf_put_u64(&w->out, w->sessions);
@@ -135,7 +127,6 @@ int snapshot_end(struct snapshot_writer *w, int64_t last_zxid, struct err_info *
 void snapshot_abandon(struct snapshot_writer *w)
 {
     CLEANUP(mem_free) char *tmp = format_path_of(w->dir, "snapshot.tmp");
-
     if (w->fd >= 0)
         w->fs->close(w->fs, w->fd);
     w->fs->unlink(w->fs, tmp);
@@ -200,7 +191,6 @@ static int load_nodes(struct loader *l, struct reader *r, struct err_info *e)
 static int load_end(struct loader *l, struct reader *r, struct err_info *e)
 {
     uint64_t nodes = reader_u64(r), sessions = reader_u64(r);
-
     l->info.last_zxid = (int64_t)reader_u64(r);
     l->ended = true;
     if (r->bad || r->left || nodes != l->info.nodes || sessions != l->info.sessions ||
@@ -238,7 +228,7 @@ static int load_block(struct loader *l, FILE *in, uint32_t number, struct buf *b
     block->len = BLOCK_HEADER_LEN;
     buf_reserve(block, len);
     TRY(read_exactly(in, block->p + BLOCK_HEADER_LEN, len, e));
-    if (le_load32(block->p + 4) != block_checksum(block->p, len) ||
+    if (le_load32(block->p + 4) != format_checksum(0, block->p, BLOCK_HEADER_LEN + len) ||
         le_load32(block->p + 12) != number)
         return err_set(e, DROVER_DAMAGED, "a block does not match its sum");
     l->info.bytes += BLOCK_HEADER_LEN + len;
@@ -267,7 +257,6 @@ int snapshot_read(FILE *in, const char *name, struct tree *t, struct snapshot_in
     struct err_info why;
     CLEANUP(buf_release) struct buf block = {0};
     int err = load_header(&l, in, &why);
-
     if (err == DROVER_NEWER_VERSION)
         return err_set(ret_error, err, "%s was written by a newer version of drover", name);
     if (!err)
@@ -288,7 +277,6 @@ int snapshot_load(const char *path, struct tree *t, struct snapshot_info *ret_in
                   struct err_info *ret_error)
 {
     FILE *in = fopen(path, "rbe");
-
     if (!in)
         return err_set_errno(ret_error, errno, "cannot read %s", path);
     setvbuf(in, NULL, _IOFBF, READ_AHEAD);

@@ -36,10 +36,10 @@
 #include "keeper/journal/format.h"
 #include "keeper/tree/tree.h"
 
-enum { SNAPSHOT_BLOCK_MAX = 8 * 1024 * 1024, SNAPSHOT_KEEP = 2 };
+enum { SNAPSHOT_BLOCK_MAX = 8 * 1024 * 1024 };
 
 /*
- * Writing: begin, put sessions, put nodes in slices, end. After an error only abandon is allowed.
+ * Writing: begin; put and flush until all is put; end. After an error only abandon is allowed.
  */
 struct snapshot_writer {
     const struct fs *fs;
@@ -50,18 +50,18 @@ struct snapshot_writer {
     uint32_t block;
     struct buf out; /* the block being filled */
     uint64_t nodes, sessions;
+    uint32_t next_session, next_node;
+    bool has_sessions; /* all of them */
 };
 
 int snapshot_begin(struct snapshot_writer *w, const struct fs *fs, const char *dir,
                    const struct format_header *header, struct err_info *ret_error);
 
-/* Encodes about max_bytes, starting at *cursor. False: that was all. One flush after each call. */
-bool snapshot_put_sessions(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
-                           size_t max_bytes);
-bool snapshot_put_nodes(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
-                        size_t max_bytes);
-
-/* Writes the block that one of the previous two has filled. */
+/*
+ * Fills a block with about max_bytes of sessions or, after all of them, nodes. False: that was all.
+ * A flush must follow, which writes the block.
+ */
+bool snapshot_put(struct snapshot_writer *w, const struct tree *t, size_t max_bytes);
 int snapshot_flush(struct snapshot_writer *w, struct err_info *ret_error);
 
 /* Writes the end, syncs, gives the file its name. */

@@ -5,7 +5,6 @@
 static void on_gate_moved(void *arg)
 {
     struct callback_queue *q = arg;
-
     q->wake(q->wake_arg);
 }
 
@@ -18,21 +17,13 @@ void callback_queue_init(struct callback_queue *q, struct gate *gate,
     pthread_cond_init(&q->changed, NULL);
 }
 
-static struct callback *take(struct callback_queue *q)
-{
-    struct callback *callback = q->first;
-
-    q->first = callback->next;
-    if (!q->first)
-        q->end = &q->first;
-    return callback;
-}
-
 /* Takes the first callback and runs it. Under the lock, which it releases meanwhile. */
 static void run_first(struct callback_queue *q)
 {
-    struct callback *callback = take(q);
-
+    struct callback *callback = q->first;
+    q->first = callback->next;
+    if (!q->first)
+        q->end = &q->first;
     q->running = true;
     q->runner = pthread_self();
     q->subject = callback->subject;
@@ -47,7 +38,6 @@ static void run_first(struct callback_queue *q)
 static void *delivery_main(void *arg)
 {
     struct callback_queue *q = arg;
-
     LOCKED(q->gate->lock);
     while (q->first || !q->stop) {
         if (q->first)
@@ -67,7 +57,6 @@ void callback_queue_wake_at(struct callback_queue *q, int64_t lsn)
 void callback_queue_post(struct callback_queue *q, struct callback *callback)
 {
     bool was_empty = !q->first;
-
     callback->next = NULL;
     *q->end = callback;
     q->end = &callback->next;
@@ -105,10 +94,8 @@ void callback_queue_dispatch(struct callback_queue *q)
 static void drop_callbacks(struct callback_queue *q, const void *subject)
 {
     struct callback **link = &q->first;
-
     while (*link) {
         struct callback *callback = *link;
-
         if (callback->subject != subject) {
             link = &callback->next;
             continue;

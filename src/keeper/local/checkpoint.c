@@ -10,36 +10,20 @@
  * Two snapshots are kept, and the segments from the one that the older snapshot names. A damaged
  * snapshot thus costs time and nothing else.
  */
-#include <errno.h>
-#include <stdio.h>
-
 #include "base/thread.h"
 #include "keeper/journal/snapshot.h"
 #include "keeper/local/engine.h"
 
 enum { SLICE_BYTES = 64 * 1024 };
 
-typedef bool put_fn(struct snapshot_writer *w, const struct tree *t, uint32_t *cursor,
-                    size_t max_bytes);
-
-static int write_slices(struct local *l, struct snapshot_writer *w, put_fn *put,
-                        struct err_info *ret_error)
+static int write_content(struct local *l, struct snapshot_writer *w, struct err_info *ret_error)
 {
-    uint32_t cursor = 0;
-
     for (bool more = true; more;) {
         pthread_mutex_lock(&l->lock);
-        more = put(w, &l->tree, &cursor, SLICE_BYTES);
+        more = snapshot_put(w, &l->tree, SLICE_BYTES);
         pthread_mutex_unlock(&l->lock);
         TRY(snapshot_flush(w, ret_error));
     }
-    return 0;
-}
-
-static int write_content(struct local *l, struct snapshot_writer *w, struct err_info *ret_error)
-{
-    TRY(write_slices(l, w, snapshot_put_sessions, ret_error));
-    TRY(write_slices(l, w, snapshot_put_nodes, ret_error));
     pthread_mutex_lock(&l->lock);
     int64_t seen = l->tree.zxid;
     pthread_mutex_unlock(&l->lock);
@@ -53,7 +37,6 @@ static int write_file(struct local *l, const struct format_header *header,
 {
     struct snapshot_writer w;
     int err = snapshot_begin(&w, l->o.fs, l->dir, header, ret_error);
-
     if (!err)
         err = write_content(l, &w, ret_error);
     if (err)
@@ -61,25 +44,10 @@ static int write_file(struct local *l, const struct format_header *header,
     return err;
 }
 
-/* Removes the snapshots older than the given one. */
-static int drop_snapshots(struct local *l, uint64_t oldest, struct err_info *ret_error)
-{
-    CLEANUP(format_dir_release) struct format_dir files = {0};
-    const struct format_list *list = &files.files[FORMAT_SNAPSHOT];
-
-    TRY(format_dir_read(l->dir, &files, ret_error));
-    for (size_t i = 0; i < list->count && list->numbers[i] < oldest; i++)
-        if (format_remove(l->o.fs, l->dir, FORMAT_SNAPSHOT, list->numbers[i]) < 0)
-            return err_set_errno(ret_error, errno, "cannot remove %s/snapshot-%020llu", l->dir,
-                                 (unsigned long long)list->numbers[i]);
-    return 0;
-}
-
 /* `header` is now the newest snapshot; the previous one is kept too. */
 static int retire(struct local *l, const struct format_header *header, struct err_info *ret_error)
 {
     uint64_t before = (uint64_t)l->snapshot_zxid, before_segment = l->snapshot_segment;
-
     pthread_mutex_lock(&l->lock);
     l->snapshot_zxid = (int64_t)header->number;
     l->snapshot_segment = header->replay_from;
@@ -87,19 +55,16 @@ static int retire(struct local *l, const struct format_header *header, struct er
     pthread_mutex_unlock(&l->lock);
     if (!before)
         return 0;
-    TRY(drop_snapshots(l, before, ret_error));
-    return journal_drop(&l->journal, before_segment, ret_error);
+    TRY(format_remove_before(l->o.fs, l->dir, FORMAT_SNAPSHOT, before, ret_error));
+    return format_remove_before(l->o.fs, l->dir, FORMAT_SEGMENT, before_segment, ret_error);
 }
 
-/* A full disk is no failure of the journal. */
 static void note_full_disk(const struct local *l, const char *why)
 {
-    char line[600];
-
-    if (!l->o.note)
-        return;
-    snprintf(line, sizeof line, "snapshot: %s; the journal is kept, trying again later", why);
-    l->o.note(l->o.arg, line);
+    CLEANUP(buf_release) struct buf line = {0};
+    buf_printf(&line, "snapshot: %s; the journal is kept, trying again later", why);
+    if (l->o.note)
+        l->o.note(l->o.arg, buf_text(&line));
 }
 
 /* Under the lock, which it releases while it works. */
@@ -131,11 +96,9 @@ static int checkpoint(struct local *l)
 void *checkpoint_main(void *arg)
 {
     struct local *l = arg;
-
     LOCKED(&l->lock);
     while (!l->stop) {
         uint64_t asked = l->snapshots_wanted;
-
         if (l->snapshots_tried == asked && !checkpoint_is_due(l)) {
             pthread_cond_wait(&l->snapshot, &l->lock);
             continue;

@@ -63,7 +63,6 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
     size_t size = keeper_request_size(ops, count);
     int err = size > RECORD_MAX ? DROVER_TOO_BIG : admit(l, record_bound(size));
     struct tree_user user = {sessions_find(&l->tree.sessions, session), who};
-
     if (!err && !user.session)
         err = DROVER_SESSION_EXPIRED;
     if (err) {
@@ -103,7 +102,6 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session
 static size_t close_len(const struct local *l)
 {
     size_t part = l->o.segment_len / SEGMENTS_PER_CLOSE_MAX;
-
     return part < CLOSE_MAX ? part : CLOSE_MAX;
 }
 
@@ -115,7 +113,6 @@ static int admit_close(struct local *l)
 int engine_session_end(struct local *l, int64_t session)
 {
     int more = 1;
-
     while (more) {
         TRY(admit_close(l));
         struct tree_session *s = sessions_find(&l->tree.sessions, session);
@@ -145,7 +142,6 @@ static int expire(struct local *l, int64_t session, int64_t now_ms)
 {
     int err = admit_close(l);
     struct tree_session *s = sessions_find(&l->tree.sessions, session);
-
     if (!err && (!s || s->pins || s->deadline_ms > now_ms))
         return 0;
     if (!err)
@@ -168,7 +164,6 @@ static void reap(struct local *l, int64_t now_ms)
     struct tree_user nobody = {0};
     struct keeper_result unused = {0};
     enum tree_reap found = REAP_END;
-
     if (now_ms >= l->reap_due_ms) {
         tree_reap_begin(&l->tree);
         l->reap_due_ms = now_ms + l->o.reap_ms;
@@ -186,17 +181,13 @@ static void reap(struct local *l, int64_t now_ms)
 static void *ticker_main(void *arg)
 {
     struct local *l = arg;
-
     LOCKED(&l->lock);
     l->reap_due_ms = clock_boot_ms() + l->o.reap_ms;
     while (!l->stop) {
         int64_t due_ms = sessions_next_deadline(&l->tree.sessions);
         struct tree_session *s;
-
-        cond_wait_until(&l->tick, &l->lock,
-                        l->reaping                ? 0
-                        : due_ms < l->reap_due_ms ? due_ms
-                                                  : l->reap_due_ms);
+        int64_t wake_ms = due_ms < l->reap_due_ms ? due_ms : l->reap_due_ms;
+        cond_wait_until(&l->tick, &l->lock, l->reaping ? 0 : wake_ms);
         int64_t now_ms = clock_boot_ms();
         if (l->reaping || now_ms >= l->reap_due_ms)
             reap(l, now_ms);
@@ -216,7 +207,6 @@ static void *ticker_main(void *arg)
 static int make_dir(const char *dir, struct err_info *ret_error)
 {
     struct stat st;
-
     if (mkdir(dir, 0700) == 0) {
         CLEANUP(mem_free) char *above = format_path_of(dir, "..");
         if (fs_sync_dir(&fs_system, above) < 0)
@@ -235,7 +225,6 @@ static int make_dir(const char *dir, struct err_info *ret_error)
 static int refuse_foreign(const char *dir, struct err_info *ret_error)
 {
     CLEANUP(format_dir_release) struct format_dir d = {0};
-
     TRY(format_dir_read(dir, &d, ret_error));
     if (d.foreign && !d.files[FORMAT_SEGMENT].count && !d.files[FORMAT_SNAPSHOT].count)
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
@@ -253,13 +242,11 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
         .flush_ms = LOCAL_FLUSH_MS,
         .segment_len = l->o.segment_len,
         .store = r->store,
-        .oldest = r->oldest_segment,
         .segment = r->next_segment,
         .last_lsn = r->tree.zxid,
         .fatal = l->o.fatal,
         .arg = l->o.arg,
     };
-
     if (!o.store)
         random_fill(&o.store, sizeof o.store);
     return journal_open(&l->journal, &o, &l->gate, ret_error);
@@ -270,10 +257,9 @@ static int open_dir(struct local *l, struct err_info *ret_error)
 {
     struct recover_hooks hooks = {.note = l->o.note, .arg = l->o.arg};
     CLEANUP(recovery_release) struct recovery r = {0};
-
     TRY(make_dir(l->dir, ret_error));
     TRY(refuse_foreign(l->dir, ret_error));
-    TRY(dirlock_take(l->dir, &l->lock_fd, ret_error));
+    TRY(dirlock_take(l->dir, true, &l->lock_fd, ret_error));
     TRY(recover_read(l->dir, &hooks, &r, ret_error));
     TRY(recover_trim(l->o.fs, l->dir, &r, ret_error));
     TRY(open_journal(l, &r, ret_error));
@@ -316,17 +302,6 @@ static void local_free(struct local *l)
     free(l);
 }
 
-/* Usually held for less than a microsecond, so waiters spin before they sleep. */
-static void lock_init(pthread_mutex_t *lock)
-{
-    pthread_mutexattr_t attr;
-
-    pthread_mutexattr_init(&attr);
-    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
-    pthread_mutex_init(lock, &attr);
-    pthread_mutexattr_destroy(&attr);
-}
-
 int local_open(const struct local_options *o, struct local **ret_local, struct err_info *ret_error)
 {
     struct local *l = mem_zalloc(sizeof *l);
@@ -335,8 +310,9 @@ int local_open(const struct local_options *o, struct local **ret_local, struct e
     l->o = *o;
     l->lock_fd = -1;
     set_defaults(&l->o);
-    lock_init(&l->lock);
-    gate_init(&l->gate, &l->lock);
+    /* Usually held for less than a microsecond, so waiters spin before they sleep. */
+    l->lock = (pthread_mutex_t)PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+    l->gate.lock = &l->lock;
     cond_init(&l->tick);
     cond_init(&l->snapshot);
     if (engine_has_journal(l)) {

@@ -20,7 +20,6 @@ static void print_text(FILE *out, struct str text, size_t max)
     fputc('"', out);
     for (size_t i = 0; i < text.len && i < max; i++) {
         unsigned char c = (unsigned char)text.p[i];
-
         if (c == '"' || c == '\\')
             fprintf(out, "\\%c", c);
         else if (c < 0x20 || c == 0x7f)
@@ -68,7 +67,6 @@ static void print_record(void *arg, uint64_t segment, size_t at, const struct tr
     time_t seconds = (time_t)(c->time_ms / 1000);
     char when[64] = "";
     struct tm tm;
-
     if (!o->dump)
         return;
     if (gmtime_r(&seconds, &tm))
@@ -82,7 +80,6 @@ static void print_record(void *arg, uint64_t segment, size_t at, const struct tr
 static void print_note(void *arg, const char *line)
 {
     const struct fsck_options *o = arg;
-
     fprintf(o->out, "note: %s\n", line);
 }
 
@@ -117,7 +114,6 @@ static void print_segments(const struct fsck_options *o, const struct recovery *
 {
     for (size_t i = 0; i < r->segment_count; i++) {
         const struct recover_segment *s = &r->segments[i];
-
         fprintf(o->out, "journal-%010" PRIu64 "  ", s->number);
         if (s->records)
             fprintf(o->out, "transactions %" PRId64 " to %" PRId64 ", %zu of %zu bytes used\n",
@@ -131,7 +127,6 @@ static int look(const struct fsck_options *o, struct recovery *r, struct err_inf
 {
     struct recover_hooks hooks = {.note = print_note, .record = print_record, .arg = (void *)o};
     int err = recover_read(o->dir, &hooks, r, ret_error);
-
     print_segments(o, r);
     if (err)
         return err;
@@ -150,7 +145,6 @@ static int put_aside(const struct fsck_options *o, enum format_kind kind, uint64
 {
     CLEANUP(mem_free) char *from = format_path(o->dir, kind, number);
     char name[FORMAT_NAME_MAX + 16];
-
     snprintf(name, sizeof name, "salvaged-%s", strrchr(from, '/') + 1);
     CLEANUP(mem_free) char *to = format_path_of(o->dir, name);
     if (rename(from, to) < 0)
@@ -166,7 +160,6 @@ static int copy_rest(const struct fsck_options *o, const char *path, uint64_t nu
     char name[FORMAT_NAME_MAX + 64];
     CLEANUP(buf_release) struct buf bytes = {0};
     int err = 0;
-
     TRY(recover_read_file(path, &bytes, ret_error));
     snprintf(name, sizeof name, "salvaged-journal-%010" PRIu64 "-from-%zu", number, at);
     CLEANUP(mem_free) char *to = format_path_of(o->dir, name);
@@ -188,7 +181,6 @@ static int put_later_aside(const struct fsck_options *o, const struct recovery *
     CLEANUP(format_dir_release) struct format_dir files = {0};
     const struct format_list *segments = &files.files[FORMAT_SEGMENT];
     const struct format_list *snapshots = &files.files[FORMAT_SNAPSHOT];
-
     TRY(format_dir_read(o->dir, &files, ret_error));
     for (size_t i = segments->count; i-- > 0;)
         if (segments->numbers[i] >= from)
@@ -205,7 +197,6 @@ static int cut(const struct fsck_options *o, const char *path, size_t at,
                struct err_info *ret_error)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
-
     if (fd < 0 || ftruncate(fd, (off_t)at) < 0 || fsync(fd) < 0)
         err = err_set_errno(ret_error, errno, "cannot cut %s", path);
     else
@@ -220,7 +211,6 @@ static int salvage(const struct fsck_options *o, const struct recovery *r,
 {
     CLEANUP(mem_free) char *path = format_path(o->dir, FORMAT_SEGMENT, r->damaged_segment);
     bool cuts = r->damaged_at >= FORMAT_HEADER_LEN; /* otherwise the whole segment goes */
-
     if (cuts)
         TRY(copy_rest(o, path, r->damaged_segment, r->damaged_at, ret_error));
     TRY(put_later_aside(o, r, r->damaged_segment + cuts, ret_error));
@@ -234,7 +224,6 @@ static int offer_salvage(const struct fsck_options *o, struct recovery *r,
                          struct err_info *ret_error)
 {
     char question[256];
-
     if (!r->damaged_segment) {
         fprintf(o->out, "this cannot be salvaged: restore the directory from a copy\n");
         return DROVER_DAMAGED;
@@ -255,9 +244,8 @@ int fsck_run(const struct fsck_options *o, struct err_info *ret_error)
     CLEANUP(recovery_release) struct recovery r = {0};
     CLEANUP(format_dir_release) struct format_dir files = {0};
     int lock_fd;
-
     TRY(format_dir_read(o->dir, &files, ret_error));
-    TRY(dirlock_take_existing(o->dir, &lock_fd, ret_error));
+    TRY(dirlock_take(o->dir, false, &lock_fd, ret_error));
     int snapshots_err = print_snapshots(o, &files.files[FORMAT_SNAPSHOT]);
     int err = look(o, &r, ret_error);
     if (err == DROVER_DAMAGED && o->salvage)

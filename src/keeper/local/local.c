@@ -44,15 +44,12 @@ static struct local_keeper *keeper_of(struct keeper *k)
     return (struct local_keeper *)k;
 }
 
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The LSN that an answer about a node waits for, or one about there being none. */
 static int64_t seen(const struct local *l, int err, const struct keeper_stat *stat)
 {
-    return err ? l->tree.zxid : later(stat->mzxid, stat->pzxid);
+    if (err)
+        return l->tree.zxid;
+    return stat->mzxid > stat->pzxid ? stat->mzxid : stat->pzxid;
 }
 
 /* Begins a call: locks the store, unless the session is over. */
@@ -69,7 +66,6 @@ static int enter(struct local_keeper *k)
 static int leave(struct local_keeper *k, int64_t lsn, int err)
 {
     struct gate_ticket ticket = gate_ticket(&k->l->gate, lsn);
-
     pthread_mutex_unlock(&k->l->lock);
     int failed = gate_wait(&k->l->gate, ticket);
     return failed ? failed : err;
@@ -80,7 +76,6 @@ static int get(struct keeper *base, struct str path, struct buf *ret_data,
 {
     struct local_keeper *k = keeper_of(base);
     struct tree_view v;
-
     TRY(enter(k));
     int err = tree_look(&k->l->tree, path, &v);
     if (!err)
@@ -105,7 +100,6 @@ static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
                  struct keeper_result *results)
 {
     struct local_keeper *k = keeper_of(base);
-
     pthread_mutex_lock(&k->l->lock);
     int err = engine_apply(k->l, k->session.id, NULL, ops, count, results, JOURNAL_WAITER);
     int failed = leave(k, k->l->tree.zxid, 0);
@@ -130,7 +124,6 @@ struct commit_callback {
 static void commit_run(struct callback *callback, int failed)
 {
     struct commit_callback *c = (struct commit_callback *)callback;
-
     for (size_t i = 0; failed && i < c->count; i++)
         c->results[i].err = failed;
     c->done(c->arg, failed ? failed : c->err, c->results, c->count);
@@ -144,7 +137,6 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
     struct commit_callback *c = mem_zalloc(sizeof *c + count * sizeof *c->results);
-
     *c = (struct commit_callback){{.run = commit_run}, .done = done, .arg = arg, .count = count};
     LOCKED(&l->lock);
     c->err = engine_apply(l, k->session.id, NULL, ops, count, c->results, JOURNAL_WRITER);
@@ -154,11 +146,10 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
 }
 
 /* The results are discarded; the array is reused, so that this allocates nothing. */
-static int apply(struct keeper *base, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
+int keeper_apply(struct keeper *base, const struct keeper_op *ops, size_t count, int64_t *ret_zxid)
 {
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
-
     LOCKED(&l->lock);
     if (count > k->results_cap) {
         k->results_cap = count * 2;
@@ -171,22 +162,20 @@ static int apply(struct keeper *base, const struct keeper_op *ops, size_t count,
     return err;
 }
 
-static int peek(struct keeper *base, struct str path, struct buf *b)
+int keeper_peek(struct keeper *base, struct str path, struct buf *b)
 {
     struct local_keeper *k = keeper_of(base);
     struct tree_view v;
-
     LOCKED(&k->l->lock);
     TRY(tree_look(&k->l->tree, path, &v));
     buf_put_str(b, v.data);
     return 0;
 }
 
-static int passed(struct keeper *base, int64_t zxid)
+int keeper_passed(struct keeper *base, int64_t zxid)
 {
     struct local_keeper *k = keeper_of(base);
     int state = gate_state(&k->l->gate, zxid);
-
     if (state || !k->callbacks.wake)
         return state;
     LOCKED(&k->l->lock);
@@ -194,43 +183,31 @@ static int passed(struct keeper *base, int64_t zxid)
     return 0;
 }
 
-static int wait_passed(struct keeper *base, int64_t zxid)
+int keeper_wait(struct keeper *base, int64_t zxid)
 {
     struct local_keeper *k = keeper_of(base);
-
     pthread_mutex_lock(&k->l->lock);
     return leave(k, zxid, 0);
 }
 
-static int flush(struct keeper *base)
+int keeper_flush(struct keeper *base)
 {
     struct local *l = keeper_of(base)->l;
-
     pthread_mutex_lock(&l->lock);
     int64_t zxid = l->tree.zxid;
     pthread_mutex_unlock(&l->lock);
     return gate_wait_synced(&l->gate, zxid);
 }
 
-static bool may_lose(struct keeper *base)
+bool keeper_may_lose(struct keeper *base)
 {
     return keeper_of(base)->l->o.mode == LOCAL_OPPORTUNISTIC;
 }
-
-static const struct keeper_gate_ops GATE_OPS = {
-    .apply = apply,
-    .peek = peek,
-    .passed = passed,
-    .wait = wait_passed,
-    .flush = flush,
-    .may_lose = may_lose,
-};
 
 /* The store's lock is the order: a call that starts now sees everything done before. */
 static int sync_path(struct keeper *base, struct str path)
 {
     struct local_keeper *k = keeper_of(base);
-
     (void)path;
     TRY(enter(k));
     return leave(k, k->l->tree.zxid, 0);
@@ -253,7 +230,6 @@ static void watch_run(struct callback *callback, int failed)
 {
     struct watch_callback *event = (struct watch_callback *)callback;
     struct local_watch *w = event->w;
-
     atomic_fetch_and(&w->queued, ~(1u << event->event));
     if (!failed)
         w->fn(w->arg, event->event, w->path);
@@ -273,7 +249,6 @@ static void fire(struct tree_watch *watch, enum keeper_event event, struct str p
     struct local_watch *w = (struct local_watch *)watch;
     const struct local *l = w->k->l;
     unsigned bit = 1u << event;
-
     (void)path;
     if (atomic_fetch_or(&w->queued, bit) & bit)
         return;
@@ -315,7 +290,6 @@ static int watch(struct keeper *base, struct str path, enum keeper_watch_kind ki
                  keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch)
 {
     struct local_keeper *k = keeper_of(base);
-
     TRY(enter(k));
     struct local_watch *w = mem_alloc(sizeof *w);
     *w = (struct local_watch){.w = {.events = EVENTS[kind], .fire = fire},
@@ -336,7 +310,6 @@ static void unwatch(struct keeper *base, struct keeper_watch *handle)
 {
     struct local_watch *w = (struct local_watch *)handle;
     struct local_keeper *k = keeper_of(base);
-
     pthread_mutex_lock(&k->l->lock);
     struct local_watch **link = &k->watches;
     while (*link != w)
@@ -366,7 +339,6 @@ static void detach(struct local *l, struct local_keeper *k)
 {
     struct local_keeper **link = &l->keepers;
     struct tree_session *s = k->ended ? NULL : sessions_find(&l->tree.sessions, k->session.id);
-
     while (*link != k)
         link = &(*link)->next;
     *link = k->next;
@@ -380,7 +352,6 @@ static void close_keeper(struct keeper *base, bool end_session)
 {
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
-
     while (k->watches)
         unwatch(base, (struct keeper_watch *)k->watches);
     pthread_mutex_lock(&l->lock);
@@ -405,7 +376,7 @@ static const struct keeper_ops LOCAL_OPS = {
     .session = session,
     .dispatch = dispatch,
     .close = close_keeper,
-    .gate = &GATE_OPS,
+    .has_gate = true,
 };
 
 /* A new session, or the one to resume. Under the lock. */

@@ -14,7 +14,6 @@ _Static_assert(sizeof(struct tree_node) == 64, "a node is one cache line");
 static size_t len_size(uint32_t len)
 {
     size_t size = 1;
-
     while (len >>= 7)
         size++;
     return size;
@@ -34,7 +33,6 @@ static struct tree_node_text *text_new(struct str name, struct str data)
     struct tree_node_text *text =
         mem_alloc(len_size(name_len) + len_size(data_len) + name.len + data.len);
     unsigned char *p = put_len(put_len(text->bytes, name_len), data_len);
-
     if (name.len)
         memcpy(p, name.p, name.len);
     if (data.len)
@@ -51,7 +49,6 @@ void node_set_data(struct tree_node *n, struct str data)
 {
     struct tree_node_text *old = n->text;
     struct str is = node_parts(old).data;
-
     if (is.len == data.len && !is.p == !data.p) {
         if (data.len)
             memcpy((char *)is.p, data.p, data.len);
@@ -73,7 +70,6 @@ struct tree_node_more *node_more(struct tree_node *n)
 static uint32_t take_number(struct tree_nodes *ns)
 {
     uint32_t ref = ns->free;
-
     if (ref) {
         ns->free = node_at(ns, ref)->next;
         return ref;
@@ -83,7 +79,6 @@ static uint32_t take_number(struct tree_nodes *ns)
     if (ref >> NODE_CHUNK_BITS == ns->chunk_count) {
         size_t size = NODE_CHUNK_LEN * sizeof(struct tree_node);
         struct tree_node *chunk = mem_aligned_alloc(sizeof(struct tree_node), size);
-
         ns->chunks = mem_realloc(ns->chunks, (ns->chunk_count + 1) * sizeof *ns->chunks);
         ns->chunks[ns->chunk_count++] = chunk;
         memset(chunk, 0, size);
@@ -121,7 +116,6 @@ static bool has_path(const struct tree_nodes *ns, uint32_t ref, struct str path)
     while (ref != NODE_ROOT) {
         const struct tree_node *n = node_at(ns, ref);
         struct str name = node_name(n);
-
         if (path.len <= name.len || path.p[path.len - name.len - 1] != '/' ||
             memcmp(path.p + path.len - name.len, name.p, name.len) != 0)
             return false;
@@ -147,7 +141,6 @@ void nodes_attach(struct tree_nodes *ns, uint32_t ref, struct str path)
 {
     struct tree_node *n = node_at(ns, ref);
     struct tree_node_more *parent = node_more(node_at(ns, n->parent));
-
     n->prev = 0;
     n->next = parent->first_child;
     if (n->next)
@@ -162,7 +155,6 @@ void nodes_detach(struct tree_nodes *ns, uint32_t ref, struct str path)
 {
     struct tree_node *n = node_at(ns, ref);
     struct tree_node_more *parent = node_at(ns, n->parent)->more;
-
     assert(ref != NODE_ROOT && !(n->more && n->more->child_count));
     if (n->prev)
         node_at(ns, n->prev)->next = n->next;
@@ -179,7 +171,6 @@ uint32_t nodes_add(struct tree_nodes *ns, uint32_t parent, struct str path, stru
 {
     uint32_t ref = take_number(ns);
     struct tree_node *n = node_at(ns, ref);
-
     *n = (struct tree_node){.parent = parent, .text = text_new(path_name(path), data)};
     nodes_attach(ns, ref, path);
     return ref;
@@ -188,7 +179,6 @@ uint32_t nodes_add(struct tree_nodes *ns, uint32_t parent, struct str path, stru
 void node_set_acl(struct tree_nodes *ns, struct tree_node *n, struct str list)
 {
     uint32_t old = node_acl(n), number = acl_use(&ns->acls, list);
-
     if (number || n->more)
         node_more(n)->acl = number;
     acl_drop(&ns->acls, old);
@@ -197,7 +187,6 @@ void node_set_acl(struct tree_nodes *ns, struct tree_node *n, struct str list)
 void nodes_free(struct tree_nodes *ns, uint32_t ref)
 {
     struct tree_node *n = node_at(ns, ref);
-
     acl_drop(&ns->acls, node_acl(n));
     free(n->text);
     free(n->more);
@@ -208,7 +197,6 @@ void nodes_free(struct tree_nodes *ns, uint32_t ref)
 void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b)
 {
     size_t len = 0;
-
     if (ref == NODE_ROOT) {
         buf_put_u8(b, '/');
         return;
@@ -220,7 +208,6 @@ void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b)
     char *end = b->p + b->len;
     for (uint32_t up = ref; up != NODE_ROOT; up = node_at(ns, up)->parent) {
         struct str name = node_name(node_at(ns, up));
-
         end -= name.len;
         memcpy(end, name.p, name.len);
         *--end = '/';

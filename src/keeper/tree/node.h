@@ -98,7 +98,6 @@ struct tree_node_text *node_text_with(const struct tree_node_text *old, struct s
 static inline const unsigned char *node_text_len(const unsigned char *p, uint32_t *ret_len)
 {
     uint32_t len = *p & 127;
-
     for (int shift = 7; *p++ & 128; shift += 7)
         len |= (uint32_t)(*p & 127) << shift;
     *ret_len = len;
@@ -113,7 +112,6 @@ static inline struct tree_node_parts node_parts(const struct tree_node_text *t)
 {
     uint32_t name_len, data_len;
     const unsigned char *p = node_text_len(t->bytes, &name_len);
-
     p = node_text_len(p, &data_len);
     return (struct tree_node_parts){
         {(const char *)p, name_len},

@@ -1,4 +1,4 @@
-/* The tree: its nodes from the start, reads, the owners of nodes, lists of changes. */
+/* The tree: lists of changes, sessions, its nodes from the start, reads, the owners of nodes. */
 #include "keeper/tree/tree.h"
 
 #include <stdlib.h>
@@ -29,12 +29,108 @@ void changes_add(struct tree_changes *c, struct tree_change change)
     c->list[c->count++] = change;
 }
 
+/*
+ * Sessions are a list with a map by id. There are few, one per client, so operations on all walk
+ * the list.
+ */
+
+void sessions_release(struct tree_sessions *s)
+{
+    for (uint32_t i = 0; i < s->len; i++)
+        free(s->list[i]);
+    free(s->list);
+    map_release(&s->by_id);
+    *s = (struct tree_sessions){0};
+}
+
+/* The session's position in the list plus one; 0: not found. */
+static uint32_t position(const struct tree_sessions *s, int64_t id)
+{
+    uint32_t hash = map_hash_u64((uint64_t)id);
+    for (uint32_t at, ref = map_first(&s->by_id, hash, &at); ref;
+         ref = map_next(&s->by_id, hash, &at))
+        if (s->list[ref - 1]->id == id)
+            return ref;
+    return 0;
+}
+
+struct tree_session *sessions_find(const struct tree_sessions *s, int64_t id)
+{
+    uint32_t ref = position(s, id);
+    return ref ? s->list[ref - 1] : NULL;
+}
+
+static uint32_t free_position(struct tree_sessions *s)
+{
+    if (s->count < s->len)
+        for (uint32_t i = 0; i < s->len; i++)
+            if (!s->list[i])
+                return i;
+    mem_grow(s->list, s->len, s->cap);
+    return s->len++;
+}
+
+struct tree_session *sessions_put(struct tree_sessions *s, int64_t id, int32_t timeout_ms,
+                                  const char *password)
+{
+    struct tree_session *session = sessions_find(s, id);
+    if (!session) {
+        uint32_t at = free_position(s);
+        session = s->list[at] = mem_zalloc(sizeof *session);
+        session->id = id;
+        map_add(&s->by_id, map_hash_u64((uint64_t)id), at + 1);
+        s->count++;
+    }
+    session->timeout_ms = timeout_ms;
+    memcpy(session->password, password, KEEPER_PASSWORD_LEN);
+    return session;
+}
+
+void sessions_remove(struct tree_sessions *s, int64_t id)
+{
+    uint32_t ref = position(s, id);
+    if (!ref)
+        return;
+    map_remove(&s->by_id, map_hash_u64((uint64_t)id), ref);
+    free(s->list[ref - 1]);
+    s->list[ref - 1] = NULL;
+    s->count--;
+}
+
+void session_touch(struct tree_session *s, int64_t now_ms)
+{
+    s->deadline_ms = now_ms + s->timeout_ms;
+}
+
+void sessions_touch_all(struct tree_sessions *s, int64_t now_ms)
+{
+    for (uint32_t i = 0; i < s->len; i++)
+        if (s->list[i])
+            session_touch(s->list[i], now_ms);
+}
+
+struct tree_session *sessions_expired(struct tree_sessions *s, int64_t now_ms)
+{
+    for (uint32_t i = 0; i < s->len; i++)
+        if (s->list[i] && !s->list[i]->pins && s->list[i]->deadline_ms <= now_ms)
+            return s->list[i];
+    return NULL;
+}
+
+int64_t sessions_next_deadline(const struct tree_sessions *s)
+{
+    int64_t next = INT64_MAX;
+    for (uint32_t i = 0; i < s->len; i++)
+        if (s->list[i] && !s->list[i]->pins && s->list[i]->deadline_ms < next)
+            next = s->list[i]->deadline_ms;
+    return next;
+}
+
 /* The nodes that ZooKeeper starts with. Clients may read the configuration but not change it. */
 void tree_init(struct tree *t)
 {
     static const struct str readable = STR("\0\0\0\1\0\0\0\1\0\0\0\5world\0\0\0\6anyone");
     struct tree_nodes *ns = &t->nodes;
-
     *t = (struct tree){0};
     nodes_init(ns);
     uint32_t zookeeper = nodes_add(ns, NODE_ROOT, STR("/zookeeper"), STR(""));
@@ -60,7 +156,6 @@ struct keeper_stat tree_stat(const struct tree_node *n)
 {
     const struct tree_node_more *m = n->more;
     int32_t children = m ? (int32_t)m->child_count : 0;
-
     return (struct keeper_stat){
         .czxid = n->czxid,
         .mzxid = n->mzxid,
@@ -79,7 +174,6 @@ struct keeper_stat tree_stat(const struct tree_node *n)
 int tree_look(const struct tree *t, struct str path, struct tree_view *ret_view)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-
     if (!ref)
         return DROVER_NO_NODE;
     const struct tree_node *n = node_at(&t->nodes, ref);
@@ -92,7 +186,6 @@ int tree_children(const struct tree *t, struct str path, struct buf *ret_text, s
                   struct keeper_stat *ret_stat)
 {
     uint32_t ref = nodes_find(&t->nodes, path);
-
     if (!ref)
         return DROVER_NO_NODE;
     const struct tree_node *n = node_at(&t->nodes, ref);
@@ -115,7 +208,6 @@ void tree_link_owned(struct tree *t, uint32_t ref, int64_t owner)
 {
     struct tree_node_more *m = node_more(node_at(&t->nodes, ref));
     uint32_t *first = first_owned(t, owner);
-
     m->owner = owner;
     m->prev_owned = 0;
     m->next_owned = *first;
@@ -128,7 +220,6 @@ void tree_link_owned(struct tree *t, uint32_t ref, int64_t owner)
 void tree_unlink_owned(struct tree *t, uint32_t ref)
 {
     struct tree_node_more *m = node_at(&t->nodes, ref)->more;
-
     if (t->reap_at == ref)
         t->reap_at = m->next_owned;
     if (m->prev_owned)
@@ -144,7 +235,6 @@ void tree_unlink_owned(struct tree *t, uint32_t ref)
 static bool is_reapable(const struct tree_node *n, int64_t now_ms)
 {
     const struct tree_node_more *m = n->more;
-
     if (m->child_count)
         return false;
     if (m->owner == KEEPER_CONTAINER)

@@ -56,7 +56,8 @@ static void undo_change(struct tree *t, const struct tree_change *c)
 /* All succeeded: frees what only an undo needs. */
 static void settle(struct tree *t, const struct tree_changes *c)
 {
-    for (const struct tree_change *change = c->list; change < c->list + c->count; change++) {
+    for (size_t i = 0; i < c->count; i++) {
+        const struct tree_change *change = &c->list[i];
         if (change->kind == CHANGE_SET)
             free(change->undo.text);
         if (change->kind == CHANGE_DELETE)
@@ -76,7 +77,6 @@ struct tree_transaction {
 static bool allowed(const struct tree_transaction *tx, uint32_t ref, int permission)
 {
     const struct tree_nodes *ns = &tx->t->nodes;
-
     return !tx->user->who ||
            acl_allows(acl_list(&ns->acls, node_acl(node_at(ns, ref))), permission, tx->user->who);
 }
@@ -93,7 +93,6 @@ static int32_t next_number(int32_t n)
 static int32_t next_version(int32_t version)
 {
     int32_t next = next_number(version);
-
     return next == KEEPER_ANY_VERSION ? 0 : next;
 }
 
@@ -101,7 +100,6 @@ static char *sequential_path(struct str prefix, int32_t number)
 {
     size_t size = prefix.len + PATH_NUMBER_MAX_LEN + 1;
     char *path = mem_alloc(size);
-
     snprintf(path, size, "%.*s%010d", STR_ARGS(prefix), number);
     return path;
 }
@@ -151,21 +149,22 @@ static int create(struct tree_transaction *tx, const struct keeper_op *op,
 }
 
 /*
- * Finds the node and checks its version and the permission: that of the node itself, or, for a
- * deletion, that of its parent.
+ * Finds the node and checks the permission, that of the node itself or, for a deletion, that of its
+ * parent, and the version, for an administrator that of the access list.
  */
 static int find_version(const struct tree_transaction *tx, const struct keeper_op *op,
                         int permission, uint32_t *ret_ref)
 {
     uint32_t ref = nodes_find(&tx->t->nodes, op->path), asked = ref;
-
     if (permission == ACL_DELETE && tx->user->who) /* even if the node does not exist */
         asked = nodes_find(&tx->t->nodes, path_parent(op->path));
     if (asked && !allowed(tx, asked, permission))
         return DROVER_NO_AUTH;
     if (!ref)
         return DROVER_NO_NODE;
-    if (op->version != KEEPER_ANY_VERSION && op->version != node_at(&tx->t->nodes, ref)->version)
+    struct tree_node *n = node_at(&tx->t->nodes, ref);
+    int32_t version = permission == ACL_ADMIN ? node_more(n)->aversion : n->version;
+    if (op->version != KEEPER_ANY_VERSION && op->version != version)
         return DROVER_BAD_VERSION;
     *ret_ref = ref;
     return 0;
@@ -207,7 +206,6 @@ static void take_out(struct tree_transaction *tx, uint32_t ref, struct str path,
                                  .path = path,
                                  .own_path = own_path,
                                  .undo = {.ref = ref, .parent_pzxid = parent->pzxid}};
-
     if (node_acl(n) != ACL_OPEN) {
         change.acl = acl_list(&ns->acls, node_acl(n));
         change.acl.p = change.own_acl = mem_dup(change.acl.p, change.acl.len);
@@ -223,7 +221,6 @@ static int delete (struct tree_transaction *tx, const struct keeper_op *op,
                    struct keeper_result *result)
 {
     uint32_t ref;
-
     (void)result;
     TRY(find_version(tx, op, ACL_DELETE, &ref));
     const struct tree_node *n = node_at(&tx->t->nodes, ref);
@@ -239,7 +236,6 @@ static int check(struct tree_transaction *tx, const struct keeper_op *op,
                  struct keeper_result *result)
 {
     uint32_t ref;
-
     (void)result;
     return find_version(tx, op, ACL_READ, &ref);
 }
@@ -247,16 +243,10 @@ static int check(struct tree_transaction *tx, const struct keeper_op *op,
 static int set_acl(struct tree_transaction *tx, const struct keeper_op *op,
                    struct keeper_result *result)
 {
-    uint32_t ref = nodes_find(&tx->t->nodes, op->path);
-
-    if (!ref)
-        return DROVER_NO_NODE;
-    if (!allowed(tx, ref, ACL_ADMIN))
-        return DROVER_NO_AUTH;
+    uint32_t ref;
+    TRY(find_version(tx, op, ACL_ADMIN, &ref));
     struct tree_node *n = node_at(&tx->t->nodes, ref);
     struct tree_node_more *m = node_more(n);
-    if (op->version != KEEPER_ANY_VERSION && op->version != m->aversion)
-        return DROVER_BAD_VERSION;
     struct tree_undo undo = {.ref = ref, .acl = m->acl, .number = m->aversion};
     m->acl = acl_use(&tx->t->nodes.acls, op->acl);
     m->aversion = next_version(m->aversion);
@@ -287,7 +277,6 @@ int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
                struct tree_changes *c)
 {
     struct tree_transaction tx = {t, user, c, count == 1};
-
     changes_begin(c, t->zxid + 1, time_ms);
     for (size_t i = 0; i < count; i++) {
         int err = ops[i].refused;
@@ -322,15 +311,12 @@ struct tree_session *tree_session_open(struct tree *t, int64_t time_ms, int32_t 
 int tree_session_close(struct tree *t, struct tree_session *s, int64_t time_ms, size_t max_bytes,
                        struct tree_changes *c)
 {
-    struct tree_user user = {.session = s};
-    struct tree_transaction tx = {.t = t, .user = &user, .c = c};
+    struct tree_transaction tx = {.t = t, .c = c};
     size_t bytes = 0;
-
     changes_begin(c, ++t->zxid, time_ms);
     while (s->first_ephemeral && bytes < max_bytes) {
         uint32_t ref = s->first_ephemeral;
         struct buf path = {0};
-
         nodes_put_path(&t->nodes, ref, &path);
         take_out(&tx, ref, buf_str(&path), path.p);
         bytes += 64 + path.len;

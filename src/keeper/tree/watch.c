@@ -15,16 +15,13 @@ static const struct {
     [CHANGE_CREATE] = {true, KEEPER_EVENT_CREATED, true},
     [CHANGE_SET] = {true, KEEPER_EVENT_CHANGED, false},
     [CHANGE_DELETE] = {true, KEEPER_EVENT_DELETED, true},
-    [CHANGE_SESSION_OPEN] = {0},
-    [CHANGE_SESSION_CLOSE] = {0},
-    [CHANGE_SET_ACL] = {0},
+    [CHANGE_SET_ACL] = {0}, /* the last kind */
 };
 
 /* The ref of a path's place; 0: no watches. */
 static uint32_t find(const struct tree_watches *ws, struct str path)
 {
     uint32_t hash = map_hash_str(path);
-
     for (uint32_t at, ref = map_first(&ws->index, hash, &at); ref;
          ref = map_next(&ws->index, hash, &at))
         if (str_eq(str_of(ws->places[ref - 1].path), path))
@@ -35,7 +32,6 @@ static uint32_t find(const struct tree_watches *ws, struct str path)
 static uint32_t add_place(struct tree_watches *ws, struct str path)
 {
     uint32_t ref = ws->free;
-
     if (ref) {
         ws->free = ws->places[ref - 1].next_free;
     } else {
@@ -60,7 +56,6 @@ void watches_add(struct tree_watches *ws, struct tree_watch *w, struct str path)
 {
     uint32_t found = find(ws, path), ref = found ? found : add_place(ws, path);
     struct tree_watch_place *place = &ws->places[ref - 1];
-
     w->path = place->path;
     w->next = place->first;
     place->first = w;
@@ -73,7 +68,6 @@ void watches_remove(struct tree_watches *ws, struct tree_watch *w)
     uint32_t ref = find(ws, str_of(w->path));
     struct tree_watch_place *place = &ws->places[ref - 1];
     struct tree_watch **link = &place->first;
-
     while (*link != w)
         link = &(*link)->next;
     *link = w->next;
@@ -94,7 +88,6 @@ static void fire_at(struct tree_watches *ws, struct str place, struct str path,
     uint32_t ref = find(ws, place);
     bool below = path.len > place.len && event != KEEPER_EVENT_CHILDREN;
     struct tree_watch *next;
-
     for (struct tree_watch *w = ref ? ws->places[ref - 1].first : NULL; w; w = next) {
         next = w->next;
         if (w->events & WATCH_EVENT(event) && (!below || w->recursive))
@@ -106,7 +99,6 @@ void watches_fire(struct tree_watches *ws, const struct tree_change *c)
 {
     enum keeper_event event = EVENTS[c->kind].event;
     struct str up = c->path;
-
     if (!ws->count || !EVENTS[c->kind].fires)
         return;
     ws->changes++;

@@ -75,7 +75,6 @@ static void put_configuration(struct wire_conn *c, struct buf *out)
 static void put_sessions(struct wire_conn *c, struct buf *out)
 {
     const struct tree *t = &c->w->l->tree;
-
     buf_printf(out, "Sessions (%" PRIu32 "):\n", t->sessions.count);
     for (uint32_t i = 0; i < t->sessions.len; i++)
         if (t->sessions.list[i])
@@ -116,7 +115,6 @@ static const struct {
 bool wire_word(struct wire_conn *c, const char *four)
 {
     size_t i = 0, count = sizeof WORDS / sizeof *WORDS;
-
     while (i < count && memcmp(four, WORDS[i].word, 4) != 0)
         i++;
     if (i == count)

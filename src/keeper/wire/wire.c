@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "base/thread.h"
 #include "base/uv_check.h"
 #include "keeper/wire/wire_impl.h"
 
@@ -57,7 +56,6 @@ static void on_news(uv_async_t *news)
 {
     struct wire *w = news->data;
     struct wire_conn *c;
-
     pthread_mutex_lock(&w->l->lock);
     while ((c = LIST_FIRST(&w->noted))) {
         LIST_REMOVE(c, noted_link);
@@ -110,7 +108,6 @@ int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct 
     UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));
     w->listener.data = w->news.data = w;
-    w->open_handles = 2;
     int err = uv_tcp_bind(&w->listener, (const struct sockaddr *)address, 0);
     if (!err)
         err = uv_listen((uv_stream_t *)&w->listener, WIRE_BACKLOG, on_connection);
@@ -137,8 +134,7 @@ void wire_serve(struct wire *w, struct local *l)
     engine_listen(l, on_session_ended, w);
 }
 
-/* The store does not call here any more. */
-static void leave(struct wire *w)
+void wire_leave(struct wire *w)
 {
     engine_listen(w->l, NULL, NULL);
     LOCKED(&w->l->lock);
@@ -153,27 +149,24 @@ const char *wire_address(const struct wire *w)
 static void on_closed(uv_handle_t *handle)
 {
     struct wire *w = handle->data;
-    if (--w->open_handles)
-        return;
     buf_release(&w->head);
     buf_release(&w->body);
     free(w);
 }
 
 /* Connections first: they point here. */
-static void close_rest(uv_handle_t *handle)
+static void on_news_closed(uv_handle_t *handle)
 {
     struct wire *w = handle->data;
     uv_close((uv_handle_t *)&w->listener, on_closed);
-    on_closed(handle);
 }
 
 void wire_close(struct wire *w)
 {
     struct wire_conn *c;
     if (w->l)
-        leave(w);
+        wire_leave(w);
     TAILQ_FOREACH(c, &w->conns, link)
         wire_conn_close(c);
-    uv_close((uv_handle_t *)&w->news, close_rest);
+    uv_close((uv_handle_t *)&w->news, on_news_closed);
 }

@@ -28,10 +28,9 @@ static void on_handle_closed(uv_handle_t *handle)
 {
     struct wire_conn *c = handle->data;
     struct wire *w = c->w;
-
     if (++c->closed_handles < 2)
         return;
-    for (size_t i = 0; i < c->id_count; i++)
+    for (size_t i = 0; i < c->who.count; i++)
         free((char *)c->ids[i].id.p);
     buf_release(&c->in);
     buf_release(&c->out);
@@ -77,12 +76,10 @@ void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn)
 {
     struct wire_barrier *last =
         c->barrier_count ? &c->barriers[c->barrier_first + c->barrier_count - 1] : NULL;
-    uint64_t end;
-
     if (!packet.len)
         return;
     buf_put_str(&c->out, packet);
-    end = c->out_base + c->out.len;
+    uint64_t end = c->out_base + c->out.len;
     if (last && last->lsn >= lsn)
         last->end = end;
     else if (last || (lsn && gate_state(&c->w->l->gate, lsn) != 1))
@@ -156,67 +153,12 @@ static void send_open(struct wire_conn *c)
     out_consume(c, len);
 }
 
-static void start_reading(struct wire_conn *c);
+/* Requests. */
 
 static bool is_behind(const struct wire_conn *c)
 {
     return c->out.len + c->sending.len > WIRE_UNSENT_MAX || c->barrier_count > WIRE_OUTSTANDING_MAX;
 }
-
-static void take_packets(struct wire_conn *c);
-
-/* Resumes reading after a pause. True: there may be new answers. */
-static bool resume(struct wire_conn *c)
-{
-    if (!c->paused || is_behind(c))
-        return false;
-    c->paused = false;
-    take_packets(c);
-    if (!c->closing && !c->paused && !c->close_when_sent)
-        start_reading(c);
-    return !c->closing;
-}
-
-/* Sends what may leave. False: the socket takes no more for now. */
-static bool send_some(struct wire_conn *c)
-{
-    if (c->writing && c->event_bytes > WIRE_EVENTS_MAX)
-        wire_conn_close(c);
-    if (c->closing || c->writing)
-        return false;
-    open_barriers(c);
-    if (c->out_open > c->out_base)
-        send_open(c);
-    if (!c->out.len)
-        c->event_bytes = 0;
-    if (c->closing || c->writing)
-        return false;
-    if (c->close_when_sent && !c->out.len)
-        wire_conn_close(c);
-    buf_shrink(&c->out);
-    buf_shrink(&c->sending);
-    return !c->closing;
-}
-
-void wire_conn_flush(struct wire_conn *c)
-{
-    while (send_some(c) && resume(c))
-        continue;
-}
-
-static void on_patience_over(uv_timer_t *timer)
-{
-    wire_conn_close(timer->data);
-}
-
-void wire_conn_finish(struct wire_conn *c)
-{
-    c->close_when_sent = true;
-    uv_read_stop((uv_stream_t *)&c->tcp);
-    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0));
-}
-
-/* Requests. */
 
 /* Moves the remaining bytes to the front. */
 static void in_compact(struct wire_conn *c)
@@ -295,22 +237,76 @@ static void start_reading(struct wire_conn *c)
         wire_conn_close(c);
 }
 
+/* Sending. */
+
+/* Resumes reading after a pause. True: there may be new answers. */
+static bool resume(struct wire_conn *c)
+{
+    if (!c->paused || is_behind(c))
+        return false;
+    c->paused = false;
+    take_packets(c);
+    if (!c->closing && !c->paused && !c->close_when_sent)
+        start_reading(c);
+    return !c->closing;
+}
+
+/* Sends what may leave. False: the socket takes no more for now. */
+static bool send_some(struct wire_conn *c)
+{
+    if (c->writing && c->event_bytes > WIRE_EVENTS_MAX)
+        wire_conn_close(c);
+    if (c->closing || c->writing)
+        return false;
+    open_barriers(c);
+    if (c->out_open > c->out_base)
+        send_open(c);
+    if (!c->out.len)
+        c->event_bytes = 0;
+    if (c->closing || c->writing)
+        return false;
+    if (c->close_when_sent && !c->out.len)
+        wire_conn_close(c);
+    buf_shrink(&c->out);
+    buf_shrink(&c->sending);
+    return !c->closing;
+}
+
+void wire_conn_flush(struct wire_conn *c)
+{
+    while (send_some(c) && resume(c))
+        continue;
+}
+
+static void on_patience_over(uv_timer_t *timer)
+{
+    wire_conn_close(timer->data);
+}
+
+void wire_conn_finish(struct wire_conn *c)
+{
+    c->close_when_sent = true;
+    uv_read_stop((uv_stream_t *)&c->tcp);
+    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0));
+}
+
 static void name_peer(struct wire_conn *c)
 {
     struct sockaddr_storage address = {0};
     int len = sizeof address;
+    char ip[48] = "";
     if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&address, &len) < 0)
         return;
-    uv_ip_name((struct sockaddr *)&address, c->ip, sizeof c->ip);
-    snprintf(c->peer, sizeof c->peer, "%s:%d", c->ip, wire_port(&address));
-    c->ids[c->id_count++] =
-        (struct acl_id){STR("ip"), {mem_dup(c->ip, strlen(c->ip)), strlen(c->ip)}};
+    uv_ip_name((struct sockaddr *)&address, ip, sizeof ip);
+    snprintf(c->peer, sizeof c->peer, "%s:%d", ip, wire_port(&address));
+    c->ids[c->who.count++] = (struct acl_id){STR("ip"), {mem_dup(ip, strlen(ip)), strlen(ip)}};
 }
 
 static struct wire_conn *conn_new(struct wire *w)
 {
     struct wire_conn *c = mem_zalloc(sizeof *c);
     c->w = w;
+    c->who.ids = c->ids;
     UV_CHECK(uv_tcp_init(w->loop, &c->tcp));
     UV_CHECK(uv_timer_init(w->loop, &c->patience));
     c->tcp.data = c->patience.data = c;

@@ -36,7 +36,6 @@ struct wire_conn {
     struct wire *w;
     TAILQ_ENTRY(wire_conn) link; /* in wire.conns */
     char peer[64];               /* address and port */
-    char ip[48];
     int closed_handles;
     bool closing;
 
@@ -57,7 +56,7 @@ struct wire_conn {
 
     int64_t session;                 /* 0: not connected yet */
     struct acl_id ids[WIRE_IDS_MAX]; /* owned; the first is the address */
-    size_t id_count;
+    struct acl_who who;              /* those that are used */
     uint64_t received, sent;
     int64_t told_zxid; /* the highest zxid in an answer */
 
@@ -92,10 +91,10 @@ struct wire {
     int64_t acl_lsn; /* of the last change of an access list, whose version every stat shows */
     struct buf head, body; /* of the answer being made */
     uint64_t received, sent;
-    int open_handles;
 };
 
-/* wire.c: the port of an address of either family. */
+/* wire.c: the store does not call here any more; the port of an address of either family. */
+void wire_leave(struct wire *w);
 int wire_port(const struct sockaddr_storage *address);
 
 /* wire_conn.c */
@@ -169,10 +168,11 @@ struct wire_request {
     int64_t lsn;
 };
 
-/* ZooKeeper errors without a counterpart in enum drover_err. */
+/* ZooKeeper errors, most of them without a counterpart in enum drover_err. */
 enum wire_error {
     WIRE_SYSTEM_ERROR = -1,
     WIRE_MARSHALLING_ERROR = -5, /* the request is invalid */
+    WIRE_UNIMPLEMENTED = -6,
     WIRE_NO_NODE = -101,
     WIRE_AUTH_FAILED = -115,
     WIRE_NO_WATCHER = -121,
@@ -180,7 +180,6 @@ enum wire_error {
 };
 
 int wire_error(int err);
-struct acl_who wire_who(struct wire_conn *c);
 
 /*
  * Finds a node that the client may read. The answer saw the transactions that made the node what it

@@ -4,8 +4,6 @@
  * An operation that is invalid by itself (its path, its access list, a kind that is not served)
  * keeps its error until its turn comes, because ZooKeeper reports the first operation that fails.
  */
-#include <stdlib.h>
-
 #include "base/mem.h"
 #include "keeper/path.h"
 #include "keeper/wire/wire_impl.h"
@@ -35,11 +33,9 @@ static bool find_kind(int type, enum keeper_op_kind *ret_kind)
 /* 0, or why the list is invalid. An open list, the usual case, is stored as none. */
 static int read_acl(struct wire_conn *c, struct reader *r, struct arena *a, struct str *ret_list)
 {
-    struct acl_who who = wire_who(c);
     CLEANUP(buf_release) struct buf list = {0};
     const char *start = r->p;
     int32_t count = jute_i32(r);
-
     for (int32_t i = 0; i < count && !r->bad; i++) {
         jute_i32(r);
         jute_bytes(r);
@@ -47,7 +43,7 @@ static int read_acl(struct wire_conn *c, struct reader *r, struct arena *a, stru
     }
     if (r->bad)
         return DROVER_BAD_ACL;
-    TRY(acl_resolve((struct str){start, (size_t)(r->p - start)}, &who, &list));
+    TRY(acl_resolve((struct str){start, (size_t)(r->p - start)}, &c->who, &list));
     if (!str_eq(buf_str(&list), ACL_OPEN_LIST))
         *ret_list = arena_take(a, &list);
     return 0;
@@ -78,7 +74,6 @@ static bool read_mode(int type, bool in_multi, struct reader *r, struct keeper_o
 {
     int32_t mode = jute_i32(r);
     int64_t ttl_ms = type == WIRE_CREATE_TTL ? jute_i64(r) : -1;
-
     if (mode < 0 || mode >= (int32_t)(sizeof MODES / sizeof *MODES)) {
         op->refused = DROVER_BAD_ARGUMENT;
         return true;
@@ -107,7 +102,6 @@ static bool has_parent(struct str path)
 static int check_path(struct wire_conn *c, const struct keeper_op *op)
 {
     bool sequential = op->flags & KEEPER_SEQUENTIAL, names = has_parent(op->path);
-
     if (op->kind == KEEPER_DELETE && path_is_special(op->path))
         return DROVER_BAD_ARGUMENT;
     if (path_is_valid(op->path, sequential))
@@ -190,7 +184,6 @@ static void put_result(struct buf *out, const struct keeper_op *op,
 
 void wire_multi(struct wire_conn *c, struct wire_request *q)
 {
-    struct acl_who who = wire_who(c);
     CLEANUP(arena_release) struct arena arena = {0};
     CLEANUP(mem_free) struct keeper_op *ops = NULL;
     size_t count = 0, cap = 0, acl_bytes = 0;
@@ -205,7 +198,7 @@ void wire_multi(struct wire_conn *c, struct wire_request *q)
     }
     if (!q->r.bad && !q->error && count) {
         struct keeper_result *results = arena_zalloc(&arena, count * sizeof *results);
-        int err = engine_apply(c->w->l, c->session, &who, ops, count, results, JOURNAL_WRITER);
+        int err = engine_apply(c->w->l, c->session, &c->who, ops, count, results, JOURNAL_WRITER);
         for (size_t i = 0; i < count; i++)
             if (err)
                 put_error(&c->w->body, wire_error(results[i].err));
@@ -233,7 +226,6 @@ static void read_one(struct wire_conn *c, int type, struct str path)
 void wire_multi_read(struct wire_conn *c, struct wire_request *q)
 {
     int type;
-
     while (next_op(&q->r, &type)) {
         if (type != WIRE_GET_DATA && type != WIRE_GET_CHILDREN) {
             q->error = WIRE_MARSHALLING_ERROR;

@@ -20,7 +20,7 @@ static const struct {
     {DROVER_SESSION_EXPIRED, -112},
     {DROVER_BAD_ACL, -114},
     {DROVER_NOT_TRIED, -2},
-    {DROVER_UNIMPLEMENTED, -6},
+    {DROVER_UNIMPLEMENTED, WIRE_UNIMPLEMENTED},
 };
 
 int wire_error(int err)
@@ -33,11 +33,6 @@ int wire_error(int err)
     return WIRE_SYSTEM_ERROR;
 }
 
-struct acl_who wire_who(struct wire_conn *c)
-{
-    return (struct acl_who){c->ids, c->id_count};
-}
-
 static struct tree *tree_of(struct wire_conn *c)
 {
     return &c->w->l->tree;
@@ -46,16 +41,14 @@ static struct tree *tree_of(struct wire_conn *c)
 bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire_request *q,
                struct tree_view *ret_view)
 {
-    struct acl_who who = wire_who(c);
     int err = path_is_valid(path, false) ? tree_look(tree_of(c), path, ret_view) : DROVER_NO_NODE;
-
     q->lsn = tree_of(c)->zxid;
     if (!err) {
         const struct keeper_stat *stat = &ret_view->stat;
         q->lsn = stat->mzxid > stat->pzxid ? stat->mzxid : stat->pzxid;
         if (q->lsn < c->w->acl_lsn)
             q->lsn = c->w->acl_lsn;
-        if (permission && !acl_allows(ret_view->acl, permission, &who))
+        if (permission && !acl_allows(ret_view->acl, permission, &c->who))
             err = DROVER_NO_AUTH;
     }
     q->error = wire_error(err);
@@ -68,14 +61,12 @@ bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire
  */
 static void op_change(struct wire_conn *c, struct wire_request *q)
 {
-    struct acl_who who = wire_who(c);
     CLEANUP(arena_release) struct arena arena = {0};
     struct keeper_result result = {0};
     struct keeper_op op;
-
     if (wire_read_op(c, q->type, false, &q->r, &arena, &op))
         q->error =
-            wire_error(engine_apply(c->w->l, c->session, &who, &op, 1, &result, JOURNAL_WRITER));
+            wire_error(engine_apply(c->w->l, c->session, &c->who, &op, 1, &result, JOURNAL_WRITER));
     q->lsn = q->zxid = tree_of(c)->zxid;
     if (result.path)
         jute_put_bytes(&c->w->body, str_of(result.path));
@@ -146,11 +137,10 @@ static void op_read(struct wire_conn *c, struct wire_request *q)
 static void op_get_acl(struct wire_conn *c, struct wire_request *q)
 {
     struct str path = jute_bytes(&q->r);
-    struct acl_who who = wire_who(c);
     struct tree_view v;
     if (!wire_look(c, path, ACL_READ | ACL_ADMIN, q, &v))
         return;
-    if (acl_allows(v.acl, ACL_ADMIN, &who))
+    if (acl_allows(v.acl, ACL_ADMIN, &c->who))
         buf_put_str(&c->w->body, v.acl);
     else
         acl_put_masked(&c->w->body, v.acl);
@@ -164,11 +154,6 @@ static void op_sync(struct wire_conn *c, struct wire_request *q)
     jute_put_bytes(&c->w->body, path);
 }
 
-static void op_ping(struct wire_conn *c, struct wire_request *q)
-{
-    (void)c, (void)q;
-}
-
 /*
  * A watch from an earlier connection of the client: fires at once if the client has missed a
  * change.
@@ -179,7 +164,6 @@ static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exi
     struct tree_view v;
     bool there = tree_look(tree_of(c), path, &v) == 0;
     int64_t now = tree_of(c)->zxid;
-
     if (mode & (WIRE_WATCH_PERSISTENT | WIRE_WATCH_RECURSIVE))
         watch(c, path, mode, q);
     else if (exists && there)
@@ -196,23 +180,18 @@ static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exi
 
 static void op_set_watches(struct wire_conn *c, struct wire_request *q)
 {
-    static const struct {
-        int mode;
-        bool exists;
-    } LISTS[] = {{WIRE_WATCH_DATA, false},
-                 {WIRE_WATCH_DATA, true},
-                 {WIRE_WATCH_CHILDREN, false},
-                 {WIRE_WATCH_PERSISTENT, false},
-                 {WIRE_WATCH_RECURSIVE, false}};
+    enum { EXISTS = 1, LISTS = 3, LISTS2 = 5 };
+    static const int MODES[LISTS2] = {WIRE_WATCH_DATA, [EXISTS] = WIRE_WATCH_DATA,
+                                      WIRE_WATCH_CHILDREN, WIRE_WATCH_PERSISTENT,
+                                      WIRE_WATCH_RECURSIVE};
     int64_t since = jute_i64(&q->r);
-    int lists = q->type == WIRE_SET_WATCHES2 ? 5 : 3;
-
+    int lists = q->type == WIRE_SET_WATCHES2 ? LISTS2 : LISTS;
     for (int list = 0; list < lists; list++) {
         int32_t count = jute_i32(&q->r);
         for (int32_t i = 0; i < count && !q->r.bad; i++) {
             struct str path = jute_bytes(&q->r);
             if (!q->r.bad && path_is_valid(path, false))
-                bring_watch(c, path, LISTS[list].mode, LISTS[list].exists, since, q);
+                bring_watch(c, path, MODES[list], list == EXISTS, since, q);
         }
     }
     q->lsn = c->events_lsn;
@@ -241,14 +220,12 @@ static void op_remove_watches(struct wire_conn *c, struct wire_request *q)
                                 [5] = WIRE_WATCH_RECURSIVE};
     struct str path = jute_bytes(&q->r);
     int32_t kind = jute_i32(&q->r);
-    bool found;
-
     if (kind < 1 || kind > 5) {
         q->error = WIRE_MARSHALLING_ERROR;
         return;
     }
-    found = q->type == WIRE_CHECK_WATCHES ? wire_watch_has(c, path, MODES[kind])
-                                          : wire_watch_remove(c, path, MODES[kind]);
+    bool found = q->type == WIRE_CHECK_WATCHES ? wire_watch_has(c, path, MODES[kind])
+                                               : wire_watch_remove(c, path, MODES[kind]);
     if (!found)
         q->error = WIRE_NO_WATCHER;
 }
@@ -260,7 +237,6 @@ static void op_get_ephemerals(struct wire_conn *c, struct wire_request *q)
     const struct tree_nodes *ns = &tree_of(c)->nodes;
     CLEANUP(buf_release) struct buf path = {0};
     int32_t count = 0;
-
     jute_put_i32(&c->w->body, 0);
     for (uint32_t ref = s->first_ephemeral; ref; ref = node_at(ns, ref)->more->next_owned) {
         path.len = 0;
@@ -278,18 +254,17 @@ static void op_count_descendants(struct wire_conn *c, struct wire_request *q)
 {
     struct str path = jute_bytes(&q->r);
     const struct tree_nodes *ns = &tree_of(c)->nodes;
-    uint32_t top, ref;
     struct tree_view v;
     int32_t count = 0;
 
     if (!wire_look(c, path, ACL_READ, q, &v))
         return;
-    top = ref = nodes_find(ns, path);
-    for (;;) { /* down to a child, else to the next sibling, of an ancestor if need be */
+    uint32_t top = nodes_find(ns, path);
+    /* Down to a child, else to the next sibling, of an ancestor if need be. */
+    for (uint32_t ref = top;; count++) {
         const struct tree_node *n = node_at(ns, ref);
         if (n->more && n->more->first_child) {
             ref = n->more->first_child;
-            count++;
             continue;
         }
         while (ref != top && !node_at(ns, ref)->next)
@@ -297,7 +272,6 @@ static void op_count_descendants(struct wire_conn *c, struct wire_request *q)
         if (ref == top)
             break;
         ref = node_at(ns, ref)->next;
-        count++;
     }
     jute_put_i32(&c->w->body, count);
     q->lsn = tree_of(c)->zxid;
@@ -310,29 +284,11 @@ static void op_close(struct wire_conn *c, struct wire_request *q)
     wire_conn_finish(c);
 }
 
-static void op_unimplemented(struct wire_conn *c, struct wire_request *q)
-{
-    (void)c;
-    q->error = wire_error(DROVER_UNIMPLEMENTED);
-}
-
-static void op_reconfig(struct wire_conn *c, struct wire_request *q)
-{
-    (void)c;
-    q->error = WIRE_RECONFIG_DISABLED;
-}
-
-static void op_unknown(struct wire_conn *c, struct wire_request *q)
-{
-    op_unimplemented(c, q);
-    wire_conn_finish(c);
-}
-
-typedef void op_fn(struct wire_conn *c, struct wire_request *q);
-
-static const struct {
+/* Without a function: the error. */
+static const struct op {
     int type;
-    op_fn *run;
+    void (*run)(struct wire_conn *c, struct wire_request *q);
+    int error;
 } OPS[] = {
     {WIRE_GET_DATA, op_read},
     {WIRE_SET_DATA, op_change},
@@ -342,14 +298,14 @@ static const struct {
     {WIRE_DELETE, op_change},
     {WIRE_GET_CHILDREN, op_read},
     {WIRE_GET_CHILDREN2, op_read},
-    {WIRE_PING, op_ping},
+    {WIRE_PING, NULL, 0},
     {WIRE_MULTI, wire_multi},
     {WIRE_MULTI_READ, wire_multi_read},
     {WIRE_CHECK, op_change},
     {WIRE_GET_ACL, op_get_acl},
     {WIRE_SET_ACL, op_change},
     {WIRE_SYNC, op_sync},
-    {WIRE_RECONFIG, op_reconfig},
+    {WIRE_RECONFIG, NULL, WIRE_RECONFIG_DISABLED},
     {WIRE_CHECK_WATCHES, op_remove_watches},
     {WIRE_REMOVE_WATCHES, op_remove_watches},
     {WIRE_CREATE_CONTAINER, op_change},
@@ -357,7 +313,7 @@ static const struct {
     {WIRE_AUTH, wire_auth},
     {WIRE_SET_WATCHES, op_set_watches},
     {WIRE_SET_WATCHES2, op_set_watches},
-    {WIRE_SASL, op_unimplemented},
+    {WIRE_SASL, NULL, WIRE_UNIMPLEMENTED},
     {WIRE_GET_EPHEMERALS, op_get_ephemerals},
     {WIRE_COUNT_DESCENDANTS, op_count_descendants},
     {WIRE_ADD_WATCH, op_add_watch},
@@ -365,12 +321,19 @@ static const struct {
     {WIRE_CLOSE, op_close},
 };
 
-static op_fn *find_op(int type)
+static void run_op(struct wire_conn *c, struct wire_request *q)
 {
-    for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++)
-        if (OPS[i].type == type)
-            return OPS[i].run;
-    return op_unknown;
+    const struct op *op = OPS, *end = OPS + sizeof OPS / sizeof *OPS;
+    while (op < end && op->type != q->type)
+        op++;
+    if (op == end) {
+        q->error = WIRE_UNIMPLEMENTED;
+        wire_conn_finish(c);
+    } else if (op->run) {
+        op->run(c, q);
+    } else {
+        q->error = op->error;
+    }
 }
 
 /* The packet of an answer: its length, the header, the body unless there is an error. */
@@ -378,7 +341,6 @@ static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_reque
 {
     struct wire *w = c->w;
     size_t body_len = q->error ? 0 : w->body.len;
-
     if (c->told_zxid < q->zxid)
         c->told_zxid = q->zxid;
     w->head.len = 0;
@@ -414,7 +376,7 @@ bool wire_request(struct wire_conn *c, struct str packet)
         return false;
     session_touch(s, c->w->now_ms);
     c->w->body.len = 0;
-    find_op(q.type)(c, &q);
+    run_op(c, &q);
     if (!q.zxid)
         q.zxid = known_zxid(l, q.lsn);
     if (!q.r.bad)

@@ -21,7 +21,6 @@ static struct tree_session *enter(struct wire_conn *c, int64_t id, struct str pa
 {
     struct local *l = c->w->l;
     struct tree_session *s = NULL;
-
     if (!id) {
         if (engine_session_open(l, timeout_ms, &s))
             return NULL;
@@ -104,12 +103,12 @@ static bool digest_id(struct str credential, struct buf *id)
 /* Adds an identity. False: the connection has too many. */
 static bool add_digest(struct wire_conn *c, struct str id)
 {
-    for (size_t i = 0; i < c->id_count; i++)
+    for (size_t i = 0; i < c->who.count; i++)
         if (str_eq(c->ids[i].scheme, STR("digest")) && str_eq(c->ids[i].id, id))
             return true;
-    if (c->id_count == WIRE_IDS_MAX)
+    if (c->who.count == WIRE_IDS_MAX)
         return false;
-    c->ids[c->id_count++] = (struct acl_id){STR("digest"), {mem_dup(id.p, id.len), id.len}};
+    c->ids[c->who.count++] = (struct acl_id){STR("digest"), {mem_dup(id.p, id.len), id.len}};
     return true;
 }
 
@@ -131,8 +130,8 @@ void wire_auth(struct wire_conn *c, struct wire_request *q)
 void wire_who_am_i(struct wire_conn *c, struct wire_request *q)
 {
     (void)q;
-    jute_put_i32(&c->w->body, (int32_t)c->id_count);
-    for (size_t i = 0; i < c->id_count; i++) {
+    jute_put_i32(&c->w->body, (int32_t)c->who.count);
+    for (size_t i = 0; i < c->who.count; i++) {
         struct str scheme = c->ids[i].scheme, user = c->ids[i].id;
         const char *colon = memchr(user.p, ':', user.len);
         if (str_eq(scheme, STR("digest")) && colon)

@@ -70,7 +70,6 @@ static void drop(struct wire_watch *w)
 {
     struct wire_conn *c = w->c;
     struct wire_watch *last = c->watches[c->watch_len - 1];
-
     watches_remove(&c->w->l->watches, &w->watch);
     map_remove(&c->watch_index, map_hash_str(str_of(w->path)), w->at + 1);
     if (last != w) { /* moves the last one to its place */
@@ -98,9 +97,8 @@ static struct str acl_of(const struct local *l, struct str path)
 
 static bool may_hear(struct wire_conn *c, struct str path)
 {
-    struct acl_who who = wire_who(c);
     struct str acl = acl_of(c->w->l, path);
-    return !acl.len || acl_allows(acl, ACL_READ, &who);
+    return !acl.len || acl_allows(acl, ACL_READ, &c->who);
 }
 
 static void tell_once(struct wire_conn *c, enum keeper_event event, struct str path)

@@ -130,7 +130,6 @@ static int host_put(struct buf *hosts, struct str host, const char *url, struct 
 static int url_parse(const char *url, struct buf *hosts, struct str *ret_chroot, struct err_info *e)
 {
     static const char scheme[] = "zk://";
-
     if (strncmp(url, scheme, sizeof scheme - 1) != 0)
         return err_set(e, DROVER_BAD_ARGUMENT, "%s: not of the form zk://host:port,.../chroot",
                        url);
@@ -166,13 +165,11 @@ static void session_over(struct zk *zk, int err)
         return;
     zk_watches_end(zk);
     zk->ended = err;
-    pthread_cond_broadcast(&zk->not_full);
 }
 
 static void on_session(zhandle_t *handle, int type, int state, const char *path, void *arg)
 {
     struct zk *zk = arg;
-
     (void)handle, (void)path;
     if (type != ZOO_SESSION_EVENT)
         return;
@@ -232,7 +229,6 @@ static void zk_free(struct zk *zk)
 {
     zk_watches_free(zk);
     pthread_cond_destroy(&zk->changed);
-    pthread_cond_destroy(&zk->not_full);
     pthread_cond_destroy(&zk->due);
     pthread_mutex_destroy(&zk->lock);
     free(zk->chroot);
@@ -249,7 +245,6 @@ static void close_keeper(struct keeper *k, bool end_session)
     if (!zk->ended)
         zk->ended = DROVER_CLOSED;
     pthread_cond_broadcast(&zk->changed);
-    pthread_cond_broadcast(&zk->not_full);
     if (wait && end_session)
         close_wait(zk);
     else if (wait)
@@ -303,7 +298,6 @@ static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
                                    KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS);
     pthread_mutex_init(&zk->lock, NULL);
     cond_init(&zk->changed);
-    cond_init(&zk->not_full);
     cond_init(&zk->due);
     TAILQ_INIT(&zk->calls);
     TAILQ_INIT(&zk->commits);
@@ -322,7 +316,6 @@ static int session_start(struct zk *zk, const char *hosts, const struct zookeepe
                          struct err_info *e)
 {
     clientid_t id = {.client_id = zk->session.id};
-
     memcpy(id.passwd, zk->session.password, sizeof id.passwd);
     zk->acl = zo && zo->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
     zoo_set_debug_level(0);
@@ -362,7 +355,6 @@ static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
     CLEANUP(mem_free) char *part = mem_dup(zk->chroot, zk->chroot_len);
     int64_t deadline_ms = zk_deadline(zk) + zk->session.timeout_ms;
     int err = zk->chroot_len ? zk_exists(zk, part, deadline_ms, NULL) : 0;
-
     for (size_t i = 1; err == DROVER_NO_NODE && i <= zk->chroot_len; i++) {
         if (i < zk->chroot_len && part[i] != '/')
             continue;

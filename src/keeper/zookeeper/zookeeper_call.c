@@ -9,8 +9,6 @@
  *
  * A read whose connection broke is sent again on the next connection, until the deadline.
  */
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 
@@ -60,7 +58,6 @@ void zk_call_start(struct zk *zk, struct zk_call *c)
     c->zk = zk;
     c->replies = 1;
     c->rc = ZOK;
-    c->done = false;
     if (!c->finish)
         cond_init(&c->answered);
     TAILQ_INSERT_TAIL(&zk->calls, c, link);
@@ -72,17 +69,18 @@ static void call_remove(struct zk_call *c)
     struct zk *zk = c->zk;
     TAILQ_REMOVE(&zk->calls, c, link);
     zk->in_flight--;
-    if (zk->in_flight == ZK_IN_FLIGHT_MAX - 1)
-        pthread_cond_broadcast(&zk->not_full);
-    if (zk->in_flight == 0 && zk->closing)
+    if (zk->in_flight == ZK_IN_FLIGHT_MAX - 1 || (zk->in_flight == 0 && zk->closing))
         pthread_cond_broadcast(&zk->changed);
 }
 
-void zk_call_cancel(struct zk_call *c)
+int zk_call_sent(struct zk_call *c, int rc)
 {
+    if (rc == ZOK)
+        return 0;
     call_remove(c);
     if (!c->finish)
         pthread_cond_destroy(&c->answered);
+    return c->zk->ended ? c->zk->ended : zk_err(rc);
 }
 
 static void call_reply(struct zk_call *c)
@@ -90,7 +88,6 @@ static void call_reply(struct zk_call *c)
     if (--c->replies)
         return;
     call_remove(c);
-    c->done = true;
     if (c->finish)
         c->finish(c);
     else
@@ -106,7 +103,7 @@ void zk_call_answer(struct zk_call *c, int rc)
 
 int zk_call_wait(struct zk_call *c)
 {
-    while (!c->done)
+    while (c->replies)
         pthread_cond_wait(&c->answered, &c->zk->lock);
     pthread_cond_destroy(&c->answered);
     return c->rc;
@@ -178,7 +175,6 @@ static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void
 static int hand_over(struct zk *zk, struct zk_request *r)
 {
     void *id = (void *)r->watcher_id;
-
     switch (r->kind) {
     case ZK_GET:
         return zoo_aget(zk->handle, r->full, 0, on_data, r);
@@ -199,18 +195,7 @@ static int hand_over(struct zk *zk, struct zk_request *r)
 int zk_request_send(struct zk *zk, struct zk_request *r)
 {
     zk_call_start(zk, &r->call);
-    int rc = hand_over(zk, r);
-    if (rc != ZOK)
-        zk_call_cancel(&r->call);
-    return rc;
-}
-
-static int request_once(struct zk *zk, struct zk_request *r)
-{
-    int rc = zk_request_send(zk, r);
-    if (rc == ZOK)
-        return zk_err(zk_call_wait(&r->call));
-    return zk->ended ? zk->ended : zk_err(rc);
+    return zk_call_sent(&r->call, hand_over(zk, r));
 }
 
 int zk_request(struct zk *zk, struct zk_request *r)
@@ -219,7 +204,9 @@ int zk_request(struct zk *zk, struct zk_request *r)
     do {
         err = zk_wait_connected(zk, r->deadline_ms);
         if (!err)
-            err = request_once(zk, r);
+            err = zk_request_send(zk, r);
+        if (!err)
+            err = zk_err(zk_call_wait(&r->call));
     } while (err == DROVER_UNKNOWN && clock_boot_ms() < r->deadline_ms);
     return r->kind == ZK_CREATE && err == DROVER_EXISTS ? 0 : err;
 }

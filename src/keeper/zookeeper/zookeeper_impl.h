@@ -20,7 +20,6 @@
 #ifndef KEEPER_ZOOKEEPER_ZOOKEEPER_IMPL_H
 #define KEEPER_ZOOKEEPER_ZOOKEEPER_IMPL_H
 
-#include <pthread.h>
 #include <sys/queue.h>
 #include <zookeeper/zookeeper.h>
 
@@ -51,8 +50,7 @@ struct zk_call {
     struct zk *zk;
     int replies;                       /* still expected */
     int rc;                            /* ZooKeeper's answer */
-    void (*finish)(struct zk_call *c); /* NULL: a thread waits for done */
-    bool done;
+    void (*finish)(struct zk_call *c); /* NULL: a thread waits for the last reply */
     pthread_cond_t answered;
 };
 TAILQ_HEAD(zk_calls, zk_call);
@@ -72,7 +70,7 @@ TAILQ_HEAD(zk_txns, zk_txn);
 struct zk_slot {
     SLIST_ENTRY(zk_slot) link; /* in zk->slots while it is free */
     bool made;
-    char *path; /* with the chroot */
+    char path[]; /* with the chroot */
 };
 SLIST_HEAD(zk_slots, zk_slot);
 
@@ -92,8 +90,7 @@ struct zk {
     void *wake_arg;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* the connection, ended, callers, in_flight is 0, a watch */
-    pthread_cond_t not_full; /* in_flight fell below its limit */
+    pthread_cond_t changed; /* the connection, ended, callers, in_flight, a watch */
     bool connected_before;
     bool closing;
     int ended; /* 0, or the error that every further call gets */
@@ -160,11 +157,11 @@ bool zk_wait(struct zk *zk, int64_t deadline_ms); /* for `changed`; false: too l
 int zk_wait_connected(struct zk *zk, int64_t deadline_ms);
 
 /*
- * Before sending; after sending failed; for each answer, on the reply thread and without the lock;
- * to wait for the last one.
+ * Before sending; after it, with what libzookeeper said: 0, or the error and there is no call; for
+ * each answer, on the reply thread and without the lock; to wait for the last one.
  */
 void zk_call_start(struct zk *zk, struct zk_call *c);
-void zk_call_cancel(struct zk_call *c);
+int zk_call_sent(struct zk_call *c, int rc);
 void zk_call_answer(struct zk_call *c, int rc);
 int zk_call_wait(struct zk_call *c); /* returns ZooKeeper's answer */
 void zk_calls_fail(struct zk *zk);   /* answers those that libzookeeper did not */
@@ -187,7 +184,7 @@ struct zk_request {
     bool world_writable; /* the ACL allows anybody to change the node */
 };
 
-/* With the lock held. send does not wait: ZooKeeper's error if it could not be sent. */
+/* With the lock held. send does not wait: an error if it could not be sent. */
 int zk_request_send(struct zk *zk, struct zk_request *r);
 int zk_request(struct zk *zk, struct zk_request *r);
 int zk_exists(struct zk *zk, const char *full, int64_t deadline_ms, struct keeper_stat *ret_stat);
@@ -218,7 +215,7 @@ struct zk_txn {
     int64_t zxid, time_ms; /* of the transaction; 0: unknown */
 
     struct zk_slot *slot; /* NULL: not tagged */
-    bool stat_wanted;     /* of a create */
+    bool stat_needed;     /* of a create, and no operation of the user brings the zxid for it */
     bool findable;        /* if the connection breaks, its tag tells the outcome */
     bool tagged;          /* it wants a slot */
     int64_t deadline_ms;  /* for finding it */

@@ -49,17 +49,11 @@ enum {
 
 static struct zk_slot *slot_new(struct zk *zk)
 {
-    struct zk_slot *slot = mem_zalloc(sizeof *slot);
     char path[sizeof TAGS_NODE + ZK_TAG_LEN + 1] = TAGS_NODE "/";
     random_hex(path + sizeof TAGS_NODE, ZK_TAG_LEN);
-    slot->path = zk_full_path(zk, str_of(path));
+    struct zk_slot *slot = mem_zalloc(sizeof *slot + zk->chroot_len + sizeof path);
+    zk_full_path_put(zk, str_of(path), false, slot->path);
     return slot;
-}
-
-static void slot_free(struct zk_slot *slot)
-{
-    free(slot->path);
-    free(slot);
 }
 
 static void slots_free(struct zk *zk)
@@ -67,7 +61,7 @@ static void slots_free(struct zk *zk)
     struct zk_slot *slot;
     while ((slot = SLIST_FIRST(&zk->slots))) {
         SLIST_REMOVE_HEAD(&zk->slots, link);
-        slot_free(slot);
+        free(slot);
     }
 }
 
@@ -82,7 +76,6 @@ static int tags_prepare(struct zk *zk)
     struct zk_slot *slot = slot_new(zk);
     int64_t deadline_ms = zk_deadline(zk);
     int err = zk_make_node(zk, slot->path, deadline_ms, KEEPER_EPHEMERAL);
-
     if (err == DROVER_NO_NODE) {
         err = zk_make_node(zk, parent, deadline_ms, 0);
         if (!err)
@@ -96,7 +89,7 @@ static int tags_prepare(struct zk *zk)
     }
     if (err == DROVER_NO_AUTH)
         zk->tags = ZK_TAGS_FORBIDDEN;
-    slot_free(slot);
+    free(slot);
     return err == DROVER_NO_AUTH || err == DROVER_NO_NODE ? 0 : err;
 }
 
@@ -135,7 +128,7 @@ void zk_tag_drop(struct zk *zk, struct zk_txn *t)
     if (t->slot && (t->slot->made || !zk_rc_is_lost(t->call.rc)))
         SLIST_INSERT_HEAD(&zk->slots, t->slot, link);
     else if (t->slot)
-        slot_free(t->slot);
+        free(t->slot);
     t->slot = NULL;
 }
 
@@ -150,19 +143,11 @@ bool zk_tag_failed(struct zk *zk, struct zk_txn *t)
     for (size_t i = 0; i < t->count; i++)
         if (t->zresults[i].err != ZOK)
             return false;
-    slot_free(t->slot);
+    free(t->slot);
     t->slot = NULL;
     slots_free(zk);
     zk->tags = ZK_TAGS_UNTRIED;
     return true;
-}
-
-/* Names that could be the new child, sorted by number, latest first. */
-
-static int by_number_down(const void *a, const void *b)
-{
-    const char *x = *(char *const *)a, *y = *(char *const *)b;
-    return strcmp(y + strlen(y) - DIGITS, x + strlen(x) - DIGITS);
 }
 
 static bool is_candidate(const char *name, struct str prefix)
@@ -172,44 +157,40 @@ static bool is_candidate(const char *name, struct str prefix)
            strspn(name + prefix.len, "0123456789") == DIGITS;
 }
 
-static int candidates(struct zk *zk, const struct zk_txn *t, const char *parent, struct str prefix,
-                      struct buf *text, char ***ret_names, size_t *ret_count)
+static int read_names(struct zk *zk, const char *full, int64_t deadline_ms,
+                      struct keeper_names *ret_names)
 {
+    CLEANUP(buf_release) struct buf text = {0};
     struct zk_request r = {
-        .kind = ZK_CHILDREN, .full = parent, .deadline_ms = t->deadline_ms, .data = text};
-    size_t count = 0;
+        .kind = ZK_CHILDREN, .full = full, .deadline_ms = deadline_ms, .data = &text};
     TRY(zk_request(zk, &r));
-    char **names = mem_alloc((r.count + 1) * sizeof *names), *at = text->p;
-    for (size_t i = 0; i < r.count; i++, at += strlen(at) + 1)
-        if (is_candidate(at, prefix))
-            names[count++] = at;
-    qsort(names, count, sizeof *names, by_number_down);
-    *ret_names = names;
-    *ret_count = count;
+    keeper_names_take(ret_names, &text, r.count);
     return 0;
 }
 
 /*
- * Writes the full path of the child that the transaction created into the operation's buffer.
- * Several sequential creates of one transaction may share parent and prefix: `behind` of them came
- * after this one. UNKNOWN: it was created, and another client has deleted it already.
+ * Writes the full path of the child that the transaction created into the operation's buffer. The
+ * latest numbers come first. Several sequential creates of one transaction may share parent and
+ * prefix: `behind` of them came after this one. UNKNOWN: it was created, and another client has
+ * deleted it already.
  */
 static int child_find(struct zk *zk, const struct zk_txn *t, const zoo_op_t *z, size_t behind)
 {
     struct str path = str_of(z->create_op.path);
     struct str prefix = path_name(path), parent = path_parent(path);
     char *full = z->create_op.buf, *at = full + (path.len - prefix.len);
-    CLEANUP(buf_release) struct buf text = {0};
-    CLEANUP(mem_free) char **names = NULL;
-    size_t count = 0, older = 0;
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
+    size_t older = 0;
 
     memcpy(full, parent.p, parent.len);
     full[parent.len] = '\0';
-    int err = candidates(zk, t, full, prefix, &text, &names, &count);
-    for (size_t i = 0; i < count && older < OLDER_MAX && (!err || err == DROVER_NO_NODE); i++) {
+    int err = read_names(zk, full, t->deadline_ms, &names);
+    for (size_t i = names.count; i-- && older < OLDER_MAX && (!err || err == DROVER_NO_NODE);) {
         struct keeper_stat stat;
+        if (!is_candidate(names.names[i], prefix))
+            continue;
         at[-1] = '/';
-        memcpy(at, names[i], strlen(names[i]) + 1);
+        memcpy(at, names.names[i], strlen(names.names[i]) + 1);
         err = zk_exists(zk, full, t->deadline_ms, &stat);
         if (!err && stat.czxid == t->zxid && behind-- == 0)
             return 0;
@@ -231,7 +212,6 @@ static size_t count_behind(const struct zk_txn *t, size_t i)
 static int results_recover(struct zk *zk, struct zk_txn *t)
 {
     int err = 0;
-
     for (size_t i = 0; i < t->count && !err; i++) {
         const zoo_op_t *z = &t->zops[i];
         t->results[i].err = 0;
@@ -254,7 +234,6 @@ static int resolve(struct zk *zk, struct zk_txn *t)
     struct zk_request r = {
         .kind = ZK_SYNC, .full = t->slot->path, .deadline_ms = t->deadline_ms, .data = &data};
     int err = zk_request(zk, &r);
-
     r.kind = ZK_GET;
     if (!err)
         err = zk_request(zk, &r);

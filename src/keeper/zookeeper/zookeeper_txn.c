@@ -54,7 +54,6 @@ static void pack(const struct zk *zk, struct zk_txn *t, size_t i, const struct k
     int len = op->data.p ? (int)op->data.len : -1;
     char *full = arena_alloc(&t->arena, zk->chroot_len + op->path.len + 1);
     size_t path_size = zk_full_path_put(zk, op->path, sequential, full) + SEQUENCE_LEN;
-
     if (op->kind == KEEPER_CREATE)
         zoo_create_op_init(z, full, op->data.p, len, zk->acl, op->flags & ~KEEPER_NO_STAT,
                            arena_alloc(&t->arena, path_size), (int)path_size);
@@ -83,16 +82,17 @@ static struct zk_txn *txn_new(struct zk *zk, const struct keeper_op *ops, size_t
 }
 
 /* A transaction needs a tag to be found again, or to learn its zxid. */
-static bool wants_tag(struct zk_txn *t, const struct keeper_op *ops)
+static void decide_tag(struct zk_txn *t, const struct keeper_op *ops)
 {
     bool sets = false;
     for (size_t i = 0; i < t->count; i++) {
         bool creates = ops[i].kind == KEEPER_CREATE;
         sets |= ops[i].kind == KEEPER_SET;
-        t->stat_wanted |= creates && !(ops[i].flags & KEEPER_NO_STAT);
+        t->stat_needed |= creates && !(ops[i].flags & KEEPER_NO_STAT);
         t->findable |= creates && (ops[i].flags & KEEPER_SEQUENTIAL);
     }
-    return t->findable || (t->stat_wanted && !sets && t->count > 1);
+    t->stat_needed &= !sets;
+    t->tagged = t->findable || (t->stat_needed && t->count > 1);
 }
 
 /* The exact limit of the wire: keeper.c has checked without the chroot and the tag. */
@@ -109,7 +109,7 @@ static int txn_begin(struct zk *zk, const struct keeper_op *ops, size_t count,
                      struct keeper_result *results, struct zk_txn **ret_txn)
 {
     struct zk_txn *t = txn_new(zk, ops, count, results);
-    t->tagged = wants_tag(t, ops);
+    decide_tag(t, ops);
     int err = is_too_big(zk, ops, count, t->tagged) ? DROVER_TOO_BIG : zk_enter(zk);
     if (err) {
         zk_txn_fail(t, err);
@@ -162,17 +162,14 @@ static void on_create(int rc, const char *path, const struct Stat *stat, const v
 /* A created node whose stat has the zxid; NULL if it is not needed, or if there is none. */
 static const char *stat_node(const struct zk_txn *t)
 {
-    const char *found = NULL;
-    if (!t->stat_wanted)
+    if (!t->stat_needed)
         return NULL;
-    for (size_t i = 0; i < t->count + (t->slot != NULL); i++) {
-        const zoo_op_t *z = &t->zops[i];
-        if (z->type == ZOO_SETDATA_OP)
-            return NULL;
-        if (z->type == ZOO_CREATE_OP && !zk_op_is_sequential(z))
-            found = z->create_op.path;
-    }
-    return found;
+    if (t->slot)
+        return t->slot->made ? NULL : t->slot->path;
+    for (size_t i = t->count; i--;)
+        if (t->zops[i].type == ZOO_CREATE_OP && !zk_op_is_sequential(&t->zops[i]))
+            return t->zops[i].create_op.path;
+    return NULL;
 }
 
 /* Sent as the request of its name. */
@@ -213,11 +210,7 @@ static int txn_send(struct zk *zk, struct zk_txn *t)
     zk_call_start(zk, &t->call);
     if (t->slot)
         zk_tag_draw(t);
-    int rc = send_txn(zk, t);
-    if (rc == ZOK)
-        return 0;
-    zk_call_cancel(&t->call);
-    return zk->ended ? zk->ended : zk_err(rc);
+    return zk_call_sent(&t->call, send_txn(zk, t));
 }
 
 /* Results. */
@@ -228,7 +221,6 @@ void zk_txn_created(struct zk_txn *t, size_t i, const char *full)
     const zoo_op_t *z = &t->zops[i];
     const char *path = zk_user_path(zk, full);
     int64_t owner = z->create_op.flags & KEEPER_EPHEMERAL ? zk->session.id : 0;
-
     t->results[i].path = t->done ? (char *)path : mem_dup(path, strlen(path));
     t->results[i].stat = (struct keeper_stat){
         .czxid = t->zxid,
@@ -351,7 +343,7 @@ static void commit_answered(struct zk_call *c)
 static int commit_send(struct zk *zk, struct zk_txn *t)
 {
     while (!zk->ended && zk->in_flight >= ZK_IN_FLIGHT_MAX)
-        pthread_cond_wait(&zk->not_full, &zk->lock);
+        pthread_cond_wait(&zk->changed, &zk->lock);
     if (zk->ended)
         return zk->ended;
     if (zoo_state(zk->handle) != ZOO_CONNECTED_STATE)

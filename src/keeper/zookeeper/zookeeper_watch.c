@@ -34,21 +34,14 @@ struct zk_watch {
     enum keeper_watch_kind kind;
     keeper_watch_fn *fn;
     void *arg;
-    char *path; /* the user's */
     bool running;
 
     /* Events to deliver, in order. If there are more, the latest replaces the last. */
     enum keeper_event events[EVENTS_MAX];
     size_t event_count;
+    char path[]; /* the user's */
 };
 TAILQ_HEAD(zk_watches, zk_watch);
-
-/* The answer to the question. */
-struct zk_watched_state {
-    bool exists;
-    int64_t czxid;
-    int64_t changed; /* mzxid, or pzxid when it is about children */
-};
 
 enum zk_arm { IDLE, ARMING, ARMED };
 
@@ -59,10 +52,11 @@ struct zk_watched {
     char *full;
     bool children;
     enum zk_arm arm;
-    int err;    /* of the last arming, if it was refused */
-    bool known; /* state holds an answer */
-    int fired;  /* the last event since the last arming, ZooKeeper's number; 0: none */
-    struct zk_watched_state state;
+    int err;         /* of the last arming, if it was refused */
+    int fired;       /* the last event since the last arming, ZooKeeper's number; 0: none */
+    bool known;      /* the next two are an answer */
+    int64_t czxid;   /* 0: the node is missing */
+    int64_t changed; /* mzxid, or pzxid when it is about children */
     struct zk_watches watches;
 };
 
@@ -84,7 +78,6 @@ static struct zk_watched *watched_by_id(struct zk *zk, uintptr_t id)
 static void watched_post(struct zk_watched *s, enum keeper_event event)
 {
     struct zk_watch *w;
-
     if (s->zk->ended && event != KEEPER_EVENT_EXPIRED)
         return;
     TAILQ_FOREACH(w, &s->watches, link) {
@@ -99,22 +92,17 @@ static void watched_post(struct zk_watched *s, enum keeper_event event)
     }
 }
 
-static void watched_compare(struct zk_watched *s, struct zk_watched_state now)
+/* The difference between two answers. */
+static void watched_compare(struct zk_watched *s, int64_t czxid, int64_t changed)
 {
-    struct zk_watched_state was = s->state;
-    bool known = s->known, other = was.czxid != now.czxid;
-
-    s->state = now;
-    s->known = true;
-    if (!known)
-        return;
-    if (was.exists && (!now.exists || other))
+    bool other = s->czxid != czxid;
+    if (s->czxid && other)
         watched_post(s, KEEPER_EVENT_DELETED);
-    if (now.exists && (!was.exists || other))
+    if (czxid && other)
         watched_post(s, KEEPER_EVENT_CREATED);
-    else if (now.exists && was.changed != now.changed)
+    else if (czxid && s->changed != changed)
         watched_post(s, KEEPER_EVENT_CHANGED);
-    else if (s->fired == ZOO_CREATED_EVENT && !was.exists && !now.exists)
+    else if (!czxid && !s->czxid && s->fired == ZOO_CREATED_EVENT)
         watched_post(s, KEEPER_EVENT_CREATED); /* and deleted since: the reader will see it */
     s->fired = 0;
 }
@@ -124,7 +112,6 @@ static void watched_compare(struct zk_watched *s, struct zk_watched_state now)
 static void on_fired(zhandle_t *handle, int type, int state, const char *path, void *id)
 {
     struct zk *zk = (struct zk *)zoo_get_context(handle);
-
     (void)state, (void)path;
     if (type == ZOO_SESSION_EVENT)
         return;
@@ -143,11 +130,11 @@ static void on_fired(zhandle_t *handle, int type, int state, const char *path, v
  * Idle watched are armed when there is a connection again. Children that may no longer be read are
  * told as changed: who looks will see.
  */
-static void watched_refused(struct zk_watched *s, int rc)
+static void watched_refused(struct zk_watched *s, int err)
 {
     s->arm = IDLE;
-    if (!zk_rc_is_lost(rc)) {
-        s->err = zk_err(rc);
+    if (err != DROVER_UNKNOWN) {
+        s->err = err;
         if (s->fired)
             watched_post(s, KEEPER_EVENT_CHANGED);
         s->fired = 0;
@@ -164,7 +151,6 @@ static void question_free(struct zk_request *r)
 static void watched_ask(struct zk_watched *s, bool children)
 {
     struct zk_request *r = mem_alloc(sizeof *r);
-
     *r = (struct zk_request){
         .call.finish = on_answer,
         .kind = children ? ZK_CHILDREN : ZK_EXISTS,
@@ -173,10 +159,10 @@ static void watched_ask(struct zk_watched *s, bool children)
         .watcher_id = s->id,
     };
     s->arm = ARMING;
-    int rc = zk_request_send(s->zk, r);
-    if (rc != ZOK) {
+    int err = zk_request_send(s->zk, r);
+    if (err) {
         question_free(r);
-        watched_refused(s, rc);
+        watched_refused(s, err);
     }
 }
 
@@ -200,7 +186,6 @@ static void ignore(int rc, const void *arg)
 static void server_forget(struct zk *zk, const char *full)
 {
     struct zk_watched *other;
-
     if (zk->ended || zoo_state(zk->handle) != ZOO_CONNECTED_STATE)
         return;
     TAILQ_FOREACH(other, &zk->watched, link)
@@ -213,14 +198,17 @@ static void watched_answered(struct zk_watched *s, const struct zk_request *r)
 {
     int rc = r->call.rc;
     bool children = r->kind == ZK_CHILDREN;
-    struct zk_watched_state now = {rc == ZOK, r->stat.czxid,
-                                   s->children ? r->stat.pzxid : r->stat.mzxid};
-
+    int64_t changed = s->children ? r->stat.pzxid : r->stat.mzxid;
     s->arm = ARMED;
-    if (rc == ZOK || rc == ZNONODE)
-        watched_compare(s, now);
-    else
-        watched_refused(s, rc);
+    if (rc == ZOK || rc == ZNONODE) {
+        if (s->known)
+            watched_compare(s, r->stat.czxid, changed);
+        s->known = true;
+        s->czxid = r->stat.czxid;
+        s->changed = changed;
+    } else {
+        watched_refused(s, zk_err(rc));
+    }
     if (children && rc == ZNONODE) /* that set no watch: watch for its creation */
         watched_ask(s, false);
     if (s->children && !children && rc == ZOK) /* it was created meanwhile */
@@ -245,7 +233,6 @@ static struct zk_watched *watched_get(struct zk *zk, struct str path, bool child
 {
     char *full = zk_full_path(zk, path);
     struct zk_watched *s;
-
     TAILQ_FOREACH(s, &zk->watched, link) {
         if (s->children == children && strcmp(s->full, full) == 0) {
             free(full);
@@ -262,16 +249,9 @@ static struct zk_watched *watched_get(struct zk *zk, struct str path, bool child
     return s;
 }
 
-static void watch_free(struct zk_watch *w)
-{
-    free(w->path);
-    free(w);
-}
-
 static void watch_run(struct zk *zk, struct zk_item *item)
 {
     struct zk_watch *w = (struct zk_watch *)item;
-
     w->running = true;
     while (w->watched && w->event_count) {
         enum keeper_event event = w->events[0];
@@ -286,7 +266,7 @@ static void watch_run(struct zk *zk, struct zk_item *item)
     if (w->fn)
         pthread_cond_broadcast(&zk->changed);
     else
-        watch_free(w); /* removed by its own callback: no thread waits */
+        free(w); /* removed by its own callback: no thread waits */
 }
 
 static void watch_detach(struct zk_watch *w)
@@ -309,15 +289,10 @@ int zk_watch(struct keeper *k, struct str path, enum keeper_watch_kind kind, kee
     struct zk *zk = zk_of(k);
     TRY(zk_enter(zk));
     struct zk_watched *s = watched_get(zk, path, kind == KEEPER_WATCH_CHILDREN);
-    struct zk_watch *w = mem_alloc(sizeof *w);
-    *w = (struct zk_watch){
-        .item.run = watch_run,
-        .watched = s,
-        .kind = kind,
-        .fn = fn,
-        .arg = arg,
-        .path = mem_dup(path.p, path.len),
-    };
+    struct zk_watch *w = mem_alloc(sizeof *w + path.len + 1);
+    *w = (struct zk_watch){.item.run = watch_run, .watched = s, .kind = kind, .fn = fn, .arg = arg};
+    memcpy(w->path, path.p, path.len);
+    w->path[path.len] = '\0';
     TAILQ_INSERT_TAIL(&s->watches, w, link);
     watched_arm(s);
     int64_t deadline_ms = zk_deadline(zk);
@@ -328,7 +303,7 @@ int zk_watch(struct keeper *k, struct str path, enum keeper_watch_kind kind, kee
         err = DROVER_UNKNOWN;
     if (err) {
         watch_detach(w);
-        watch_free(w);
+        free(w);
     } else {
         *ret_watch = (struct keeper_watch *)w;
     }
@@ -347,7 +322,7 @@ void zk_unwatch(struct keeper *k, struct keeper_watch *handle)
     } else {
         while (w->running)
             pthread_cond_wait(&zk->changed, &zk->lock);
-        watch_free(w);
+        free(w);
     }
 }
 
@@ -374,6 +349,6 @@ void zk_watches_free(struct zk *zk)
     while ((s = TAILQ_FIRST(&zk->watched))) {
         struct zk_watch *w = TAILQ_FIRST(&s->watches);
         watch_detach(w);
-        watch_free(w);
+        free(w);
     }
 }

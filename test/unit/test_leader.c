@@ -1,0 +1,132 @@
+/* The election with one server: what fails on the way is tried again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "keeper/local/local.h"
+#include "keeper_cutter.h"
+#include "server/leader.h"
+
+enum { DEADLINE_MS = 30 * 1000 };
+
+struct scene {
+    struct cutter cutter;
+    struct local *local;
+    struct keeper *k;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int led, stopped; /* under the lock: how often */
+    int failing;      /* how often lead shall fail */
+};
+
+static struct keeper *borrow(void *arg)
+{
+    return &((struct scene *)arg)->cutter.base;
+}
+
+static void give_back(void *arg, struct keeper *k)
+{
+    (void)arg, (void)k;
+}
+
+static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
+{
+    struct scene *s = arg;
+
+    (void)k, (void)fence, (void)e;
+    LOCKED(&s->lock);
+    s->led++;
+    pthread_cond_broadcast(&s->changed);
+    return s->led > s->failing ? 0 : DROVER_IO;
+}
+
+static void on_stop(void *arg)
+{
+    struct scene *s = arg;
+
+    LOCKED(&s->lock);
+    s->stopped++;
+}
+
+static bool has_led(struct scene *s, int times)
+{
+    int64_t until = clock_boot_ms() + DEADLINE_MS;
+
+    LOCKED(&s->lock);
+    while (s->led < times && clock_boot_ms() < until)
+        cond_wait_until(&s->changed, &s->lock, until);
+    return s->led == times;
+}
+
+static struct leader *scene_open(struct scene *s)
+{
+    struct local_options o = {.mode = LOCAL_NONE};
+    struct leader_options options = {
+        .url = "http://a", .borrow = borrow, .give_back = give_back, .arg = s};
+    struct leader_follower follower = {.lead = on_lead, .stop = on_stop, .arg = s};
+
+    pthread_mutex_init(&s->lock, NULL);
+    cond_init(&s->changed);
+    assert_int_equal(local_open(&o, &s->local, NULL), 0);
+    assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
+    cutter_init(&s->cutter, s->k, INT32_MAX, DROVER_UNKNOWN, false);
+    s->cutter.once = true;
+    struct leader *l = leader_open(&options);
+    leader_follow(l, &follower);
+    leader_begin(l);
+    return l;
+}
+
+static void scene_close(struct scene *s, struct leader *l)
+{
+    leader_close(l);
+    assert_int_equal(s->stopped, 1);
+    keeper_close(s->k);
+    local_close(s->local);
+}
+
+/* A leader in doubt leads again, even if the first thing that it asks fails. */
+static void a_doubt_outlives_a_failed_look(void **state)
+{
+    struct scene s = {0};
+    struct leader *l = scene_open(&s);
+
+    (void)state;
+    assert_true(has_led(&s, 1));
+    pthread_mutex_lock(&s.cutter.lock);
+    s.cutter.left = 0;
+    pthread_mutex_unlock(&s.cutter.lock);
+    leader_doubt(l);
+    assert_true(has_led(&s, 2));
+    assert_true(s.cutter.cut);
+    scene_close(&s, l);
+}
+
+/* What the attempt itself changes in the tree does not make the next one come at once. */
+static void a_failure_to_lead_is_retried_a_moment_later(void **state)
+{
+    struct scene s = {.failing = 3};
+    int64_t began_ms = clock_boot_ms();
+    struct leader *l = scene_open(&s);
+
+    (void)state;
+    assert_true(has_led(&s, 4));
+    assert_true(clock_boot_ms() - began_ms >= 3 * 200);
+    scene_close(&s, l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_doubt_outlives_a_failed_look),
+        cmocka_unit_test(a_failure_to_lead_is_retried_a_moment_later),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
