@@ -149,7 +149,7 @@ static void *fill(void *arg)
                        STR("{\"profile_name\":\"merritt_demo_content\",\"submitter\":\"bench\","
                            "\"payload_url\":\"http://localhost/payload.zip\"}"),
                        &w->why);
-        check_why(batch_create(&w->c, config, bid), "batch", &w->why);
+        check_why(batch_item_new(&w->c, BATCH_KIND_BATCH, config, bid), "batch", &w->why);
         for (int i = 0; i < jobs_each; i++)
             specs[i] = (struct batch_job_spec){.configuration = config, .priority = (b + i) % 100};
         check_why(batch_job_create(&w->c, str_of(bid), specs, (size_t)jobs_each, NULL, jids),

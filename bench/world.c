@@ -21,7 +21,7 @@
 #include "keeper/local/local.h"
 #include "keeper/subsession.h"
 #include "keeper/zookeeper/zookeeper.h"
-#include "world/name.h"
+#include "world/record.h"
 #include "world/world.h"
 
 enum { HANDLERS = 10, BATCH = 200, ROUNDS_MAX = 99, LOADERS = 8 };

@@ -4,7 +4,6 @@
  */
 #include "base/arena.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

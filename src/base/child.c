@@ -5,7 +5,6 @@
 #include "base/child.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -99,12 +98,11 @@ static bool is_replaced(const char *entry, const char *const *variables)
 static char **make_environment(const char *const *variables)
 {
     size_t count = 1, kept = 0;
-    char **made;
     for (char **e = environ; *e; e++)
         count++;
     for (const char *const *v = variables; v && *v; v++)
         count++;
-    made = mem_alloc(count * sizeof *made);
+    char **made = mem_alloc(count * sizeof *made);
     for (char **e = environ; *e; e++)
         if (!is_replaced(*e, variables))
             made[kept++] = *e;
@@ -148,9 +146,8 @@ struct child {
     const struct child_options *o;
     pid_t pid;
     int pidfd;
-    int64_t next_tick_ms; /* by clock_boot_ms() */
-    int64_t kill_at_ms;   /* INT64_MAX: has not been signalled */
-    bool signalled, killed;
+    int64_t next_tick_ms, kill_at_ms; /* by clock_boot_ms(); INT64_MAX: never */
+    bool signalled;
 };
 
 static void signal_group(struct child *f, int number)
@@ -166,23 +163,20 @@ static void handle_due(struct child *f)
     int64_t now_ms = clock_boot_ms();
     if (!f->signalled && child_signal())
         signal_group(f, child_signal());
-    if (f->o->tick && f->o->tick_ms && now_ms >= f->next_tick_ms) {
+    if (now_ms >= f->next_tick_ms) {
         f->next_tick_ms = now_ms + f->o->tick_ms;
         if (!f->o->tick(f->o->arg) && !f->signalled)
             signal_group(f, SIGTERM);
     }
-    if (now_ms >= f->kill_at_ms && !f->killed) {
+    if (now_ms >= f->kill_at_ms) {
         kill(-f->pid, SIGKILL);
-        f->killed = true;
         f->kill_at_ms = INT64_MAX;
     }
 }
 
 static int until_due(const struct child *f)
 {
-    int64_t due_ms = f->kill_at_ms;
-    if (f->o->tick && f->o->tick_ms && f->next_tick_ms < due_ms)
-        due_ms = f->next_tick_ms;
+    int64_t due_ms = f->kill_at_ms < f->next_tick_ms ? f->kill_at_ms : f->next_tick_ms;
     if (due_ms == INT64_MAX)
         return -1;
     int64_t left_ms = due_ms - clock_boot_ms();
@@ -216,22 +210,20 @@ static int wait_for(pid_t pid)
 
 int child_run(const struct child_options *o, int *ret_status, struct err_info *ret_error)
 {
-    struct child f = {.o = o, .kill_at_ms = INT64_MAX};
+    struct child f = {.o = o, .next_tick_ms = INT64_MAX, .kill_at_ms = INT64_MAX};
     int input_fd = make_input(o->input, ret_error);
-
     if (input_fd < 0)
         return input_fd;
     int errnum = spawn(o, input_fd, &f.pid);
     close(input_fd);
-    if (errnum == EAGAIN || errnum == ENOMEM)
-        return err_set_errno(ret_error, errnum, "cannot start '%s'", o->argv[0]);
     if (errnum) {
-        err_set_errno(ret_error, errnum, "cannot start '%s'", o->argv[0]);
+        int err = err_set_errno(ret_error, errnum, "cannot start '%s'", o->argv[0]);
         *ret_status = errnum == ENOENT ? 127 : 126;
-        return 0;
+        return errnum == EAGAIN || errnum == ENOMEM ? err : 0;
     }
     f.pidfd = (int)syscall(SYS_pidfd_open, f.pid, 0);
-    f.next_tick_ms = clock_boot_ms() + o->tick_ms;
+    if (o->tick && o->tick_ms)
+        f.next_tick_ms = clock_boot_ms() + o->tick_ms;
     if (f.pidfd >= 0) {
         follow(&f);
         close(f.pidfd);

@@ -74,18 +74,14 @@ static int write_all(const struct fs *fs, write_fn *write, int fd, const void *d
                      off_t at)
 {
     const char *p = data;
-
     while (len) {
         ssize_t n = write(fs, fd, p, len, at);
-
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            return -1;
-        if (n == 0) {
+        if (n == 0)
             errno = EIO;
+        if (n <= 0)
             return -1;
-        }
         p += n;
         at += n;
         len -= (size_t)n;

@@ -35,7 +35,6 @@ static uint32_t sift_down(struct heap *h, uint32_t at, int64_t key)
 {
     for (;;) {
         uint32_t child = 2 * at + 1;
-
         if (child >= h->count)
             return at;
         if (child + 1 < h->count && h->entries[child + 1].key < h->entries[child].key)

@@ -11,9 +11,6 @@ const char *human_span(char *out, int64_t ms)
         const char *name;
         int64_t ms;
     } units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}};
-    int64_t small, rest;
-    size_t i = 0;
-
     if (ms > -1000 && ms < 1000) {
         snprintf(out, HUMAN_SIZE, ms ? "%" PRId64 "ms" : "%" PRId64 "s", ms);
         return out;
@@ -22,10 +19,10 @@ const char *human_span(char *out, int64_t ms)
         snprintf(out, HUMAN_SIZE, "%" PRId64 ".%" PRId64 "s", ms / 1000, ms % 1000 / 100);
         return out;
     }
+    size_t i = 0;
     while (ms / units[i].ms == 0)
         i++;
-    rest = ms % units[i].ms;
-    small = units[i].ms > 1000 ? rest / units[i + 1].ms : 0;
+    int64_t small = units[i].ms > 1000 ? ms % units[i].ms / units[i + 1].ms : 0;
     if (small)
         snprintf(out, HUMAN_SIZE, "%" PRId64 "%s%" PRId64 "%s", ms / units[i].ms, units[i].name,
                  small < 0 ? -small : small, units[i + 1].name);

@@ -9,13 +9,8 @@
  */
 #include "base/json.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-#include "base/json_plain.h"
 
 enum { FEW_MEMBERS = 16 };
 
@@ -32,13 +27,6 @@ static bool wrong(struct json_parser *s, const char *what)
 {
     s->err = err_set(s->why, DROVER_BAD_ARGUMENT, "not JSON: %s at byte %zu", what,
                      (size_t)(s->p - s->start));
-    return false;
-}
-
-static bool too_many(struct json_parser *s)
-{
-    s->err =
-        err_set(s->why, DROVER_TOO_BIG, "too many values, at byte %zu", (size_t)(s->p - s->start));
     return false;
 }
 
@@ -95,13 +83,12 @@ static bool unescape_u(struct json_parser *s, char **to)
 static bool unescape(struct json_parser *s, char **to)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
-    const char *known;
     s->p++;
     if (s->p == s->end)
         return wrong(s, "unfinished escape");
     if (*s->p == 'u')
         return unescape_u(s, to);
-    known = *s->p ? strchr(from, *s->p) : NULL;
+    const char *known = *s->p ? strchr(from, *s->p) : NULL;
     if (!known)
         return wrong(s, "an unknown escape");
     *(*to)++ = into[known - from];
@@ -114,7 +101,6 @@ static bool skip_plain(struct json_parser *s)
 {
     while ((s->p = json_skip_plain(s->p, s->end)) < s->end) {
         unsigned char c = (unsigned char)*s->p;
-
         if (c == '"' || c == '\\')
             return true;
         if (c < 0x20)
@@ -211,25 +197,19 @@ static bool to_real(struct json_parser *s, const char *begin, double *ret)
 static bool parse_number(struct json_parser *s, struct json *v)
 {
     const char *begin = s->p;
-    bool whole = true;
-
     skip_byte(s, '-');
     if (!skip_byte(s, '0') && !skip_digits(s))
         return false;
-    if (skip_byte(s, '.')) {
-        whole = false;
-        if (!skip_digits(s))
-            return false;
-    }
-    if (skip_byte(s, 'e') || skip_byte(s, 'E')) {
-        whole = false;
-        if (!skip_byte(s, '+'))
-            skip_byte(s, '-');
-        if (!skip_digits(s))
-            return false;
-    }
+    bool has_fraction = skip_byte(s, '.');
+    if (has_fraction && !skip_digits(s))
+        return false;
+    bool has_exponent = skip_byte(s, 'e') || skip_byte(s, 'E');
+    if (has_exponent && !skip_byte(s, '+'))
+        skip_byte(s, '-');
+    if (has_exponent && !skip_digits(s))
+        return false;
     v->kind = JSON_INT;
-    if (whole && to_int64(begin, s->p, &v->number))
+    if (!has_fraction && !has_exponent && to_int64(begin, s->p, &v->number))
         return true;
     v->kind = JSON_REAL;
     return to_real(s, begin, &v->real);
@@ -256,11 +236,10 @@ static bool few_are_distinct(const struct json *v)
 
 static bool keys_are_distinct(struct arena *arena, const struct json *v)
 {
-    const struct json **sorted;
-    size_t n = 0;
     if (v->count <= FEW_MEMBERS)
         return few_are_distinct(v);
-    sorted = arena_alloc(arena, v->count * sizeof *sorted);
+    size_t n = 0;
+    const struct json **sorted = arena_alloc(arena, v->count * sizeof *sorted);
     json_each(m, v)
         sorted[n++] = m;
     qsort(sorted, n, sizeof *sorted, by_key);
@@ -287,7 +266,6 @@ static bool parse_key(struct json_parser *s, struct json *member)
 static bool parse_members(struct json_parser *s, struct json *v, char closing)
 {
     struct json **end = &v->first;
-
     v->first = NULL;
     s->p++;
     skip_space(s);
@@ -295,7 +273,6 @@ static bool parse_members(struct json_parser *s, struct json *v, char closing)
         return true;
     do {
         struct json *member = arena_zalloc(s->arena, sizeof *member);
-
         if ((closing == '}' && !parse_key(s, member)) || !parse_value(s, member))
             return false;
         *end = member;
@@ -311,12 +288,12 @@ static bool parse_members(struct json_parser *s, struct json *v, char closing)
 
 static bool parse_nested(struct json_parser *s, struct json *v)
 {
-    bool is_object = *s->p == '{', ok;
+    bool is_object = *s->p == '{';
     if (s->depth == JSON_DEPTH_MAX)
         return wrong(s, "too deep");
     s->depth++;
     v->kind = is_object ? JSON_OBJECT : JSON_LIST;
-    ok = parse_members(s, v, is_object ? '}' : ']');
+    bool ok = parse_members(s, v, is_object ? '}' : ']');
     s->depth--;
     return ok;
 }
@@ -345,13 +322,16 @@ static bool parse_word(struct json_parser *s, struct json *v)
 
 static bool parse_value(struct json_parser *s, struct json *v)
 {
-    bool ok;
     skip_space(s);
     if (s->p == s->end)
         return wrong(s, "unexpected end");
-    if (!s->values_left--)
-        return too_many(s);
     const char *begin = s->p;
+    if (!s->values_left--) {
+        s->err = err_set(s->why, DROVER_TOO_BIG, "too many values, at byte %zu",
+                         (size_t)(begin - s->start));
+        return false;
+    }
+    bool ok;
     if (*s->p == '"') {
         v->kind = JSON_TEXT;
         ok = parse_text(s, &v->text);
@@ -376,15 +356,13 @@ int json_read(struct arena *a, struct str text, size_t values_max, struct json *
                             .why = ret_error,
                             .values_left = values_max};
     struct json *v = arena_zalloc(a, sizeof *v);
-    if (!parse_value(&s, v))
-        return s.err;
+    bool ok = parse_value(&s, v);
     skip_space(&s);
-    if (s.p < s.end) {
+    if (ok && s.p < s.end)
         wrong(&s, "more text after the value");
-        return s.err;
-    }
-    *ret_value = v;
-    return 0;
+    if (!s.err)
+        *ret_value = v;
+    return s.err;
 }
 
 struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_error)
@@ -392,4 +370,86 @@ struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_e
     struct json *v = NULL;
     json_read(a, text, SIZE_MAX, &v, ret_error);
     return v;
+}
+
+/* The members of an object that was read. */
+
+const char *json_kind_name(const struct json *v)
+{
+    static const char *const names[] = {
+        [JSON_NULL] = "null",       [JSON_BOOL] = "a boolean", [JSON_INT] = "a number",
+        [JSON_REAL] = "a number",   [JSON_TEXT] = "a string",  [JSON_LIST] = "a list",
+        [JSON_OBJECT] = "an object"};
+    return names[v->kind];
+}
+
+const struct json *json_get(const struct json *v, const char *name)
+{
+    struct str key = str_of(name);
+    if (!v || v->kind != JSON_OBJECT)
+        return NULL;
+    json_each(m, v)
+        if (str_eq(m->key, key))
+            return m;
+    return NULL;
+}
+
+/* 1: it has the kind; 0: it is missing or null. */
+static int get_kind(const struct json *v, const char *name, enum json_kind kind, const char *wanted,
+                    const struct json **ret, struct err_info *e)
+{
+    const struct json *m = json_get(v, name);
+    if (!m || m->kind == JSON_NULL)
+        return 0;
+    if (m->kind != kind)
+        return err_set(e, DROVER_BAD_ARGUMENT, "%s must be %s, not %s", name, wanted,
+                       m->kind == JSON_REAL ? "a number with a fraction or too large"
+                                            : json_kind_name(m));
+    *ret = m;
+    return 1;
+}
+
+#define GETTER(function, type, json_kind, wanted, value)                                           \
+    int function(const struct json *v, const char *name, type *ret, struct err_info *ret_error)    \
+    {                                                                                              \
+        const struct json *m = NULL;                                                               \
+        int found = get_kind(v, name, json_kind, wanted, &m, ret_error);                           \
+        if (found > 0)                                                                             \
+            *ret = (value);                                                                        \
+        return found;                                                                              \
+    }
+
+GETTER(json_get_int, int64_t, JSON_INT, "a whole number", m->number)
+GETTER(json_get_bool, bool, JSON_BOOL, "true or false", m->truth)
+GETTER(json_get_text, struct str, JSON_TEXT, "a string", m->text)
+GETTER(json_get_list, const struct json *, JSON_LIST, "a list", m)
+GETTER(json_get_object, const struct json *, JSON_OBJECT, "an object", m)
+
+struct str json_text_of(const struct json *v, const char *name)
+{
+    const struct json *m = json_get(v, name);
+    return m && m->kind == JSON_TEXT ? m->text : STR("");
+}
+
+int64_t json_int_of(const struct json *v, const char *name)
+{
+    const struct json *m = json_get(v, name);
+    return m && m->kind == JSON_INT ? m->number : 0;
+}
+
+static bool is_among(struct str key, const char *const *names)
+{
+    for (; *names; names++)
+        if (str_eq(key, str_of(*names)))
+            return true;
+    return false;
+}
+
+int json_only(const struct json *v, const char *const *names, struct err_info *ret_error)
+{
+    json_each(m, v)
+        if (!is_among(m->key, names))
+            return err_set(ret_error, DROVER_BAD_ARGUMENT, "unknown member \"%.*s\"",
+                           (int)(m->key.len < 64 ? m->key.len : 64), m->key.p);
+    return 0;
 }

@@ -120,4 +120,39 @@ static inline const struct json *json_list(const struct json *v)
     return v && v->kind == JSON_LIST ? v : &empty;
 }
 
+/*
+ * For reader and writer: skips text that needs no escape, ASCII without control characters, quotes
+ * and backslashes. Almost all text is plain from end to end, so it goes eight bytes at a time.
+ */
+
+/* A word of eight such bytes. */
+#define JSON_EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/*
+ * Whether all bytes of a word are plain. A byte below n sets the top bit of byte - n. A byte that
+ * equals n becomes 0 by byte ^ n, and then 0 - 1 sets the top bit.
+ */
+static inline bool json_word_is_plain(uint64_t word)
+{
+    uint64_t quote = word ^ JSON_EACH('"'), backslash = word ^ JSON_EACH('\\');
+    uint64_t seen =
+        word | (word - JSON_EACH(0x20)) | (quote - JSON_EACH(1)) | (backslash - JSON_EACH(1));
+    return !(seen & JSON_EACH(0x80));
+}
+
+static inline const char *json_skip_plain(const char *p, const char *end)
+{
+    uint64_t word;
+    while (end - p >= 8) {
+        memcpy(&word, p, sizeof word);
+        if (!json_word_is_plain(word))
+            break;
+        p += 8;
+    }
+    while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' &&
+           *p != '\\')
+        p++;
+    return p;
+}
+
 #endif

@@ -3,7 +3,6 @@
  * buffer.
  */
 #include "base/json.h"
-#include "base/json_plain.h"
 
 /* None at the beginning, or after a bracket, a colon or a space. */
 static void put_comma(struct buf *b)
@@ -146,23 +145,14 @@ static void put_members(struct buf *b, const struct json *v)
 
 void json_put(struct buf *b, const struct json *v)
 {
-    switch (v->kind) {
-    case JSON_NULL:
-    case JSON_BOOL:
-    case JSON_REAL:
-        json_put_raw(b, v->raw);
-        break;
-    case JSON_INT:
-        json_put_int(b, v->number);
-        break;
-    case JSON_TEXT:
-        json_put_text(b, v->text);
-        break;
-    case JSON_LIST:
-    case JSON_OBJECT:
+    if (v->kind == JSON_LIST || v->kind == JSON_OBJECT)
         put_members(b, v);
-        break;
-    }
+    else if (v->kind == JSON_TEXT)
+        json_put_text(b, v->text);
+    else if (v->kind == JSON_INT) /* not as it was read: -0 becomes 0 */
+        json_put_int(b, v->number);
+    else
+        json_put_raw(b, v->raw);
 }
 
 void json_member_text(struct buf *b, const char *name, struct str text)

@@ -47,34 +47,23 @@ static void place(struct map *m, uint32_t hash, uint32_t ref)
     m->slots[at] = (struct map_slot){hash, ref};
 }
 
-static void resize(struct map *m, uint32_t len)
+static void grow(struct map *m)
 {
     struct map old = *m;
-    m->slots = mem_zalloc((size_t)len * sizeof *m->slots);
-    m->len = len;
+    assert(old.len < UINT32_MAX / 3 * 2);
+    m->len = old.len ? old.len + old.len / 2 : MAP_FIRST_SLOTS;
+    m->slots = mem_zalloc((size_t)m->len * sizeof *m->slots);
     for (uint32_t i = 0; i < old.len; i++)
         if (old.slots[i].ref)
             place(m, old.slots[i].hash, old.slots[i].ref);
     free(old.slots);
 }
 
-void map_reserve(struct map *m, uint32_t count)
-{
-    uint64_t needed = ((uint64_t)count * 3 + 1) / 2, grown = (uint64_t)m->len + m->len / 2;
-    if (m->slots && needed <= m->len)
-        return;
-    if (needed < grown)
-        needed = grown;
-    if (needed < MAP_FIRST_SLOTS)
-        needed = MAP_FIRST_SLOTS;
-    assert(needed < UINT32_MAX);
-    resize(m, (uint32_t)needed);
-}
-
 void map_add(struct map *m, uint32_t hash, uint32_t ref)
 {
     assert(ref);
-    map_reserve(m, m->count + 1);
+    if (((uint64_t)m->count + 1) * 3 > (uint64_t)m->len * 2)
+        grow(m);
     place(m, hash, ref);
     m->count++;
 }
@@ -87,7 +76,6 @@ static uint32_t steps(const struct map *m, uint32_t from, uint32_t to)
 
 void map_remove(struct map *m, uint32_t hash, uint32_t ref)
 {
-    uint32_t at;
     assert(m->count);
     uint32_t hole = map_home(m, hash);
     while (m->slots[hole].ref != ref) {
@@ -95,7 +83,7 @@ void map_remove(struct map *m, uint32_t hash, uint32_t ref)
         hole = map_after(m, hole);
     }
     /* Each entry behind the hole moves into it, unless the hole lies before its home. */
-    for (at = map_after(m, hole); m->slots[at].ref; at = map_after(m, at)) {
+    for (uint32_t at = map_after(m, hole); m->slots[at].ref; at = map_after(m, at)) {
         if (steps(m, map_home(m, m->slots[at].hash), at) >= steps(m, hole, at)) {
             m->slots[hole] = m->slots[at];
             hole = at;

@@ -39,9 +39,6 @@ void map_release(struct map *m);
 void map_add(struct map *m, uint32_t hash, uint32_t ref);
 void map_remove(struct map *m, uint32_t hash, uint32_t ref);
 
-/* Grows to this many entries at once, so that loading does not grow step by step. */
-void map_reserve(struct map *m, uint32_t count);
-
 uint32_t map_hash_str(struct str s);
 uint32_t map_hash_u64(uint64_t v);
 

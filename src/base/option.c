@@ -38,11 +38,10 @@ int option_list_add(const struct option *o, const char *text, struct err_info *e
 
 bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 {
-    char *end;
     if (!*text || text[strspn(text, "0123456789")])
         return false;
     errno = 0;
-    long long number = strtoll(text, &end, 10);
+    long long number = strtoll(text, NULL, 10);
     if (errno || number < min || number > max)
         return false;
     *ret_number = number;
@@ -139,21 +138,18 @@ static bool parse_host(const char *host, uint16_t port, struct sockaddr_storage 
 
 int option_address(const struct option *o, const char *text, struct err_info *e)
 {
-    struct option_address *target = o->target, parsed = {0};
+    struct option_address parsed = {.none = !strcmp(text, "none")};
     const char *colon = strrchr(text, ':');
+    size_t host_len = colon ? (size_t)(colon - text) : 0;
     char host[64];
     int64_t port;
-    parsed.none = !strcmp(text, "none");
-    if (!parsed.none) {
-        snprintf(host, sizeof host, "%.*s", (int)(colon ? colon - text : 0), text);
-        if (!colon || (size_t)(colon - text) >= sizeof host ||
-            !option_digits(colon + 1, 0, UINT16_MAX, &port) ||
-            !parse_host(host, (uint16_t)port, &parsed.address))
-            return err_set(e, DROVER_BAD_ARGUMENT,
-                           "'%s' is neither an address and a port, such as 127.0.0.1:8048, nor "
-                           "none",
-                           text);
-    }
-    *target = parsed;
+    snprintf(host, sizeof host, "%.*s", (int)host_len, text);
+    if (!parsed.none &&
+        (!colon || host_len >= sizeof host || !option_digits(colon + 1, 0, UINT16_MAX, &port) ||
+         !parse_host(host, (uint16_t)port, &parsed.address)))
+        return err_set(e, DROVER_BAD_ARGUMENT,
+                       "'%s' is neither an address and a port, such as 127.0.0.1:8048, nor none",
+                       text);
+    *(struct option_address *)o->target = parsed;
     return 0;
 }

@@ -119,10 +119,8 @@ static void *periodic_main(void *arg)
 struct periodic *periodic_start(const char *name, int64_t every_ms,
                                 void (*fn)(struct periodic *p, void *arg), void *arg)
 {
-    struct periodic *p = mem_zalloc(sizeof *p);
-    p->every_ms = every_ms;
-    p->fn = fn;
-    p->arg = arg;
+    struct periodic *p = mem_alloc(sizeof *p);
+    *p = (struct periodic){.every_ms = every_ms, .fn = fn, .arg = arg};
     pthread_mutex_init(&p->lock, NULL);
     cond_init(&p->changed);
     thread_must_start(&p->thread, name, periodic_main, p);

@@ -165,13 +165,11 @@ static int find_hold(struct batch_call *c, struct batch_item *j, const struct ba
 static int commit_lock(struct batch_call *c, struct batch_txn *t, struct batch_item *i)
 {
     struct keeper_session session;
-    int err = batch_txn_commit(c, t, OP_STATUS);
-    if (err)
-        return err;
+    TRY(batch_txn_commit(c, t, OP_STATUS));
     struct keeper_stat stat = *txn_stat(&t->txn, OP_LOCK);
     if (!stat.czxid) { /* the outcome was unknown */
         keeper_session(c->k, &session);
-        err = batch_node_exists(c, &stat, "%s/lock", i->path);
+        int err = batch_node_exists(c, &stat, "%s/lock", i->path);
         if (err)
             return err == DROVER_NO_NODE ? DROVER_BAD_VERSION : err;
         if (stat.ephemeral_owner != session.id)
@@ -255,7 +253,8 @@ static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
 /* Its item is not in that state: another client moved it, or left the entry behind. */
 static int put_aside(struct batch_call *c, const struct batch_view *v, struct str entry)
 {
-    int err = v->priority ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry.p) : DROVER_NO_NODE;
+    int err =
+        v->kind->priority ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry.p) : DROVER_NO_NODE;
     if (err == DROVER_NO_NODE)
         list_view_remove(v->list, entry);
     else
@@ -291,13 +290,13 @@ static int acquire_in(struct batch_call *c, struct batch_kind *kind, int state,
                       const struct batch_holds *h, struct batch_item *ret_item)
 {
     struct list_view *list = kind->views[state].list;
-    struct list_walk walk = {0};
+    uint32_t retried = 0;
     struct str group = BATCH_VIEW_GROUP;
     struct list_item found;
-    int err, got;
+    int err;
     while ((err = list_view_refresh(list, c->k, false)) == 0 &&
-           list_view_take(list, c->a, &group, 1, clock_boot_ms(), &walk, &found)) {
-        got = try_entry(c, kind, state, &found, h, ret_item);
+           list_view_take(list, c->a, &group, 1, clock_boot_ms(), &retried, &found)) {
+        int got = try_entry(c, kind, state, &found, h, ret_item);
         if (got)
             return got;
     }
@@ -345,11 +344,9 @@ int batch_item_acquire(struct batch_call *c, enum batch_kind_id id, int state,
                        struct batch_item *ret_item)
 {
     struct batch_kind *kind = &c->store->kinds[id];
-    int got = check_state(c, kind, state);
-    if (got)
-        return got;
+    TRY(check_state(c, kind, state));
     for (int i = 0; i < BATCH_TRIES; i++) {
-        got = try_acquire(c, kind, state, ret_item);
+        int got = try_acquire(c, kind, state, ret_item);
         if (got != HOLDS_CHANGED)
             return got;
     }

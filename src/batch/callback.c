@@ -1,5 +1,4 @@
 /* One thread scans for reports that are due: when it is woken, and while the hook has some. */
-#include "batch/callback.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "batch/item.h"
+#include "batch/server.h"
 #include "http/curl.h"
 
 /* A report that was published, and when its hook may run next. */
@@ -31,43 +30,34 @@ struct batch_callbacks {
     struct periodic *thread;
     struct batch_due due[2];
     int64_t swept_ms;
+    int64_t hook_end_ms; /* when the hook that is running is stopped */
 };
-
-static bool is_stopping(struct batch_callbacks *n)
-{
-    return periodic_is_stopping(n->thread);
-}
 
 /* The hook of a report: a command that reads it on standard input, or a URL to post it to. */
 
-struct batch_hook {
-    struct batch_callbacks *callbacks;
-    int64_t until_ms;
-};
-
 static bool go_on(void *arg)
 {
-    struct batch_hook *r = arg;
-    return !is_stopping(r->callbacks) && clock_boot_ms() < r->until_ms;
+    struct batch_callbacks *n = arg;
+    return !periodic_is_stopping(n->thread) && clock_boot_ms() < n->hook_end_ms;
 }
 
-static int run_command(const char *command, const struct batch_report *n, struct batch_hook *r,
+static int run_command(struct batch_callbacks *n, const struct batch_report *r,
                        struct err_info *ret_error)
 {
-    char *argv[] = {"/bin/sh", "-c", (char *)command, NULL};
+    char *argv[] = {"/bin/sh", "-c", (char *)n->o.hook, NULL};
     char batch[64], key[96], state[96];
     const char *variables[] = {batch, key, state, NULL};
     struct child_options o = {.argv = argv,
-                              .input = str_of(n->json),
+                              .input = str_of(r->json),
                               .variables = variables,
                               .tick_ms = 200,
                               .tick = go_on,
-                              .arg = r,
+                              .arg = n,
                               .grace_ms = 2000};
     int status;
-    snprintf(batch, sizeof batch, "DROVER_BATCH=%s", n->batch);
-    snprintf(key, sizeof key, "DROVER_REPORT=%s-%lld", n->batch, (long long)n->number);
-    snprintf(state, sizeof state, "DROVER_STATE=%s", n->state);
+    snprintf(batch, sizeof batch, "DROVER_BATCH=%s", r->batch);
+    snprintf(key, sizeof key, "DROVER_REPORT=%s-%lld", r->batch, (long long)r->number);
+    snprintf(state, sizeof state, "DROVER_STATE=%s", r->state);
     TRY(child_run(&o, &status, ret_error));
     return status == 0 ? 0
                        : err_set(ret_error, DROVER_IO, "the command ended with status %d", status);
@@ -86,8 +76,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
     return go_on(arg) ? 0 : 1;
 }
 
-static int post(const char *url, const struct batch_report *n, struct batch_hook *r,
-                struct err_info *ret_error)
+static int post(struct batch_callbacks *n, const struct batch_report *r, struct err_info *ret_error)
 {
     const struct curl *c = curl_load(ret_error);
     CURL *curl = c ? c->curl_easy_init() : NULL;
@@ -99,17 +88,17 @@ static int post(const char *url, const struct batch_report *n, struct batch_hook
         return DROVER_IO;
     if (!curl)
         err_fatal("out of memory (libcurl)");
-    snprintf(key, sizeof key, "Idempotency-Key: %s-%lld", n->batch, (long long)n->number);
+    snprintf(key, sizeof key, "Idempotency-Key: %s-%lld", r->batch, (long long)r->number);
     headers = c->curl_slist_append(headers, "Content-Type: application/json");
     headers = c->curl_slist_append(headers, key);
-    c->curl_easy_setopt(curl, CURLOPT_URL, url);
+    c->curl_easy_setopt(curl, CURLOPT_URL, n->o.hook);
     c->curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     c->curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    c->curl_easy_setopt(curl, CURLOPT_POSTFIELDS, n->json);
+    c->curl_easy_setopt(curl, CURLOPT_POSTFIELDS, r->json);
     c->curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
     c->curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     c->curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-    c->curl_easy_setopt(curl, CURLOPT_XFERINFODATA, r);
+    c->curl_easy_setopt(curl, CURLOPT_XFERINFODATA, n);
     c->curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)BATCH_HOOK_TIMEOUT_MS);
     CURLcode code = c->curl_easy_perform(curl);
     c->curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
@@ -122,28 +111,23 @@ static int post(const char *url, const struct batch_report *n, struct batch_hook
     return 0;
 }
 
-static int run_hook(struct batch_callbacks *n, const struct batch_report *report,
+static int run_hook(struct batch_callbacks *n, const struct batch_report *r,
                     struct err_info *ret_error)
 {
-    struct batch_hook r = {n, clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS};
-    const char *hook = n->o.hook;
-    if (!strncasecmp(hook, "http://", 7) || !strncasecmp(hook, "https://", 8))
-        return post(hook, report, &r, ret_error);
-    return run_command(hook, report, &r, ret_error);
+    bool url = !strncasecmp(n->o.hook, "http://", 7) || !strncasecmp(n->o.hook, "https://", 8);
+    n->hook_end_ms = clock_boot_ms() + BATCH_HOOK_TIMEOUT_MS;
+    return url ? post(n, r, ret_error) : run_command(n, r, ret_error);
 }
 
 /* Reports. */
 
 static int make_report(struct batch_call *c, const char *bid, int state, struct batch_report *ret)
 {
-    struct keeper_names failed;
     struct buf b = {0};
     struct batch_item batch;
     TRY(batch_item_get(c, BATCH_KIND_BATCH, str_of(bid), &batch));
     TRY(batch_report_number(c, str_of(bid), state, &ret->number));
-    TRY(batch_node_children(c, &failed, NULL, "/batches/%s/states/%s", bid,
-                            BATCH_LISTS[BATCH_LIST_FAILED]));
-    ret->failed = batch_json_ids(c, &failed);
+    TRY(batch_failed_jobs(c, bid, &ret->failed));
     ret->batch = arena_text(c->a, str_of(bid));
     ret->state = c->store->machines.batch.states[state].name;
     buf_printf(&b, "{\"batch\":\"%s\",\"state\":\"%s\",\"report\":%lld,\"key\":\"%s-%lld\"", bid,
@@ -154,7 +138,7 @@ static int make_report(struct batch_call *c, const char *bid, int state, struct 
     if (batch.nodes[0].p && json_parse(c->a, batch.nodes[0], NULL))
         json_member_raw(&b, "submission", batch.nodes[0]);
     json_close(&b, '}');
-    ret->json = batch_text(c->a, &b).p;
+    ret->json = arena_take(c->a, &b).p;
     return 0;
 }
 
@@ -170,34 +154,25 @@ static void hook_failed(struct batch_callbacks *n, struct batch_callback *t, con
 }
 
 /* Locks this one batch: each report has its own time of retry. */
-static int take(struct batch_call *c, const char *bid, int state, int64_t *ret_token)
-{
-    struct batch_item b;
-    TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b));
-    if (b.status.state != state)
-        return DROVER_BAD_VERSION;
-    TRY(batch_item_lock(c, &b));
-    *ret_token = b.token;
-    return 0;
-}
-
 static void report(struct batch_callbacks *n, struct batch_call *c, struct batch_callback *t,
                    const char *bid, int state)
 {
     struct batch_move m = {.state = STR("next")};
     struct batch_report r;
+    struct batch_item b;
     struct err_info why = {"cannot read the batch"};
-    int became;
-    if (take(c, bid, state, &m.token))
+    if (batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b) || b.status.state != state ||
+        batch_item_lock(c, &b))
         return; /* another server locked it, or has reported it */
+    m.token = b.token;
     if (make_report(c, bid, state, &r) == 0 && run_hook(n, &r, &why) == 0) {
         m.failed = r.failed;
-        if (batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, &became) == 0)
+        if (batch_item_move(c, BATCH_KIND_BATCH, str_of(bid), &m, NULL) == 0)
             return;
         why = *c->why;
     }
     batch_item_unlock(c, BATCH_KIND_BATCH, str_of(bid), m.token);
-    if (!is_stopping(n))
+    if (!periodic_is_stopping(n->thread))
         hook_failed(n, t, bid, why.text);
 }
 
@@ -242,10 +217,9 @@ static bool look_in(struct batch_callbacks *n, struct batch_call *c, struct batc
         return true;
     next.list = mem_zalloc((names.count + 1) * sizeof *next.list);
     next.cversion = stat.cversion;
-    for (size_t i = 0; i < names.count && !is_stopping(n); i++) {
+    for (size_t i = 0; i < names.count && !periodic_is_stopping(n->thread); i++) {
         struct batch_callback *t = &next.list[next.count];
         int64_t batch = batch_id_number(BATCH_ID_BATCH, str_of(names.names[i]));
-
         while (old < due->count && due->list[old].batch < batch)
             old++;
         *t = (struct batch_callback){.batch = batch};
@@ -264,7 +238,7 @@ static void settle_all(struct batch_callbacks *n, struct batch_call *c, int stat
     if (batch_node_children(c, &names, NULL, "%s",
                             c->store->kinds[BATCH_KIND_BATCH].views[state].dir))
         return;
-    for (size_t i = 0; i < names.count && !is_stopping(n); i++)
+    for (size_t i = 0; i < names.count && !periodic_is_stopping(n->thread); i++)
         batch_settle(c, names.names[i]);
 }
 
@@ -282,7 +256,7 @@ static void sweep(struct batch_callbacks *n, struct batch_call *c)
 static void scan(struct periodic *thread, void *arg)
 {
     struct batch_callbacks *n = arg;
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct err_info why;
     struct batch_call c = {n->o.store, n->o.borrow(n->o.arg), &a, &why};
     bool again = true;
@@ -294,7 +268,6 @@ static void scan(struct periodic *thread, void *arg)
     }
     if (c.k)
         n->o.give_back(n->o.arg, c.k);
-    arena_release(&a);
     periodic_next(thread, again ? BATCH_RETRY_MS : BATCH_SWEEP_MS);
 }
 

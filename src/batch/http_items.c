@@ -1,5 +1,4 @@
 /* Batches, jobs and access items over HTTP. */
-#include "batch/item.h"
 #include "batch/server.h"
 #include "server/sessions.h"
 
@@ -64,17 +63,15 @@ static int put_id(struct batch_request *d, enum batch_kind_id kind, const char *
     return 0;
 }
 
-/* GET /v1/batches?uuid= is a list of one. */
-static int find_batch(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
+static int put_list(struct batch_request *d, const struct batch_item *items, size_t count)
 {
-    char bid[BATCH_ID_LEN + 1];
-    TRY(batch_find(&d->call, d->in->uuid, bid));
-    *ret_list = arena_alloc(d->call.a, sizeof **ret_list);
-    *ret_count = 1;
-    return batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), *ret_list);
+    batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
+    for (size_t i = 0; i < count; i++)
+        put_item_json(&d->out, &d->call, &items[i]);
+    return batch_request_close_list(d);
 }
 
-static int list(struct batch_request *d, struct batch_item **ret_list, size_t *ret_count)
+BATCH_HANDLER(list_items)
 {
     const struct batch_in *in = d->in;
     struct batch_filter f = {.state = BATCH_NO_STATE,
@@ -84,9 +81,15 @@ static int list(struct batch_request *d, struct batch_item **ret_list, size_t *r
                              .limit = d->kind >= BATCH_KIND_SMALL  ? SIZE_MAX
                                       : in->limit > BATCH_LIST_MAX ? BATCH_LIST_MAX
                                                                    : (size_t)in->limit};
+    struct batch_item one, *items;
+    char bid[BATCH_ID_LEN + 1];
+    size_t count;
 
-    if (in->uuid.p)
-        return find_batch(d, ret_list, ret_count);
+    if (in->uuid.p) { /* a list of one */
+        TRY(batch_find(&d->call, in->uuid, bid));
+        TRY(batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), &one));
+        return put_list(d, &one, 1);
+    }
     if (in->state.p) {
         f.state = batch_machine_named(d->call.store->kinds[d->kind].machine, in->state, &d->why);
         if (f.state < 0)
@@ -97,18 +100,8 @@ static int list(struct batch_request *d, struct batch_item **ret_list, size_t *r
         if (!f.from)
             return err_set(&d->why, DROVER_BAD_ARGUMENT, "'after' is not a batch");
     }
-    return batch_item_list(&d->call, d->kind, &f, ret_list, ret_count);
-}
-
-BATCH_HANDLER(list_items)
-{
-    struct batch_item *items;
-    size_t count;
-    TRY(list(d, &items, &count));
-    batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
-    for (size_t i = 0; i < count; i++)
-        put_item_json(&d->out, &d->call, &items[i]);
-    return batch_request_close_list(d);
+    TRY(batch_item_list(&d->call, d->kind, &f, &items, &count));
+    return put_list(d, items, count);
 }
 
 BATCH_HANDLER(get_item)
@@ -121,44 +114,39 @@ BATCH_HANDLER(delete_item)
     return batch_item_delete(&d->call, d->kind, d->in->id);
 }
 
-/* Moving. */
+/* The last part of the path: a field or a verb. */
+static struct str last_part(const struct http_request *r)
+{
+    struct str path = r->head.path;
+    size_t at = path.len;
+    while (path.p[at - 1] != '/')
+        at--;
+    return (struct str){path.p + at, path.len - at};
+}
 
-static int move(struct batch_request *d, struct str state)
+/* PUT .../state, and for batches POST .../hold and .../release. */
+BATCH_HANDLER(move_item)
 {
     const struct batch_in *in = d->in;
     const struct batch_kind *kind = &d->call.store->kinds[d->kind];
-    struct batch_move m = {.state = state,
+    struct batch_move m = {.state = in->state,
                            .message = in->message,
                            .token = in->token,
                            .keep = in->keep,
                            .priority = in->priority};
     int to;
+    if (str_eq(last_part(d->r), STR("hold"))) {
+        m.state = STR("Held");
+    } else if (str_eq(last_part(d->r), STR("release"))) {
+        m.state = STR("Pending");
+        m.from = STR("Held");
+    }
     TRY(batch_item_move(&d->call, d->kind, in->id, &m, &to));
     json_open(&d->out, '{');
     json_member_text(&d->out, kind->key, in->id);
     json_member_text(&d->out, "state", str_of(kind->machine->states[to].name));
     json_close(&d->out, '}');
     return 0;
-}
-
-BATCH_HANDLER(put_item_state)
-{
-    return move(d, d->in->state);
-}
-
-BATCH_HANDLER(hold_batch)
-{
-    return move(d, STR("Held"));
-}
-
-BATCH_HANDLER(release_batch)
-{
-    struct batch_item b;
-    TRY(batch_item_read(&d->call, BATCH_KIND_BATCH, d->in->id, &b));
-    if (b.status.state != d->call.store->batch.held)
-        return err_set(&d->why, DROVER_NOT_ALLOWED, "batch %s is %s, not Held", b.id,
-                       b.kind->machine->states[b.status.state].name);
-    return move(d, STR("Pending"));
 }
 
 /* Acquiring. */
@@ -229,20 +217,16 @@ void acquire_item(struct http_request *r)
 
 /* Creating. */
 
-BATCH_HANDLER(post_batches)
+/* A batch or an access item. */
+BATCH_HANDLER(post_item)
 {
-    char bid[BATCH_ID_LEN + 1];
-    TRY(batch_create(&d->call, d->in->submission, bid));
-    return put_id(d, d->kind, bid);
-}
-
-BATCH_HANDLER(post_access)
-{
-    const struct json *body = d->in->body, *data = json_get(body, "token");
+    const struct json *data = d->in->submission;
     char id[BATCH_ID_LEN + 1];
+    if (!data)
+        data = json_get(d->in->body, "token");
     if (!data || data->kind != JSON_OBJECT)
-        data = body; /* the fields of the specification, of which "token" is one */
-    TRY(batch_item_new(&d->call, d->kind, data, (struct str){0}, id));
+        data = d->in->body; /* the fields of the specification, of which "token" is one */
+    TRY(batch_item_new(&d->call, d->kind, data, id));
     return put_id(d, d->kind, id);
 }
 
@@ -268,16 +252,6 @@ BATCH_HANDLER(post_batch_jobs)
 }
 
 /* Jobs. */
-
-/* The last part of the path: a field or a verb. */
-static struct str last_part(const struct http_request *r)
-{
-    struct str path = r->head.path;
-    size_t at = path.len;
-    while (path.p[at - 1] != '/')
-        at--;
-    return (struct str){path.p + at, path.len - at};
-}
 
 /* The value of a field: the member with that name, or "value", or the body itself. */
 static const struct json *field_value(const struct json *body, const char *name, const char *field)

@@ -1,10 +1,109 @@
-/* Tools for admins over HTTP: legacy records, fsck, the state machines. */
-#include <stdio.h>
+/* Locks by name over HTTP, and tools for admins: legacy records, fsck, the state machines. */
 #include <time.h>
 
-#include "batch/legacy.h"
-#include "batch/repair.h"
 #include "batch/server.h"
+#include "batch/tools.h"
+
+/* /v1/locks */
+
+/* The kind that the request names. */
+static int find_kind(struct batch_request *d, enum batch_lock_kind *ret_kind)
+{
+    struct str name = d->in->kind;
+    for (enum batch_lock_kind i = 0; i < BATCH_LOCK_KINDS; i++)
+        if (str_eq(name, str_of(BATCH_LOCK_DIRS[i]))) {
+            *ret_kind = i;
+            return 0;
+        }
+    return err_set(&d->why, DROVER_NO_NODE,
+                   "there is no kind of lock '%.*s'; the kinds are queue, storage, inventory and "
+                   "collections, and for breaking also jobs and batches",
+                   (int)(name.len < 100 ? name.len : 100), name.p);
+}
+
+static void put_lock_json(struct buf *b, const struct batch_lock *lock)
+{
+    json_open(b, '{');
+    json_member_text(b, "kind", str_of(BATCH_LOCK_DIRS[lock->kind]));
+    json_member_text(b, "name", lock->name);
+    json_member_text(b, "node", lock->node);
+    json_member_text(b, "who", lock->who);
+    json_member_text(b, "when", lock->when);
+    json_member_int(b, "age", lock->age_ms);
+    json_member_bool(b, "ephemeral", lock->ephemeral);
+    json_member_int(b, "token", lock->token);
+    json_close(b, '}');
+}
+
+/* Of one kind, or of all. */
+BATCH_HANDLER(get_locks)
+{
+    enum batch_lock_kind kind = 0, last = BATCH_LOCK_KINDS - 1;
+    if (d->in->kind.p) {
+        TRY(find_kind(d, &kind));
+        last = kind;
+    }
+    batch_request_open_list(d, "locks");
+    for (; kind <= last; kind++) {
+        struct batch_lock *locks;
+        size_t count;
+        TRY(batch_lock_list(&d->call, kind, &locks, &count));
+        for (size_t i = 0; i < count; i++)
+            put_lock_json(&d->out, &locks[i]);
+    }
+    return batch_request_close_list(d);
+}
+
+static int put_one(struct batch_request *d, const struct batch_lock *lock)
+{
+    json_open(&d->out, '{');
+    json_key(&d->out, "lock");
+    put_lock_json(&d->out, lock);
+    json_member_int(&d->out, "token", lock->token);
+    json_close(&d->out, '}');
+    return 0;
+}
+
+BATCH_HANDLER(get_lock)
+{
+    enum batch_lock_kind kind;
+    struct batch_lock lock;
+    TRY(find_kind(d, &kind));
+    TRY(batch_lock_get(&d->call, kind, d->in->name, &lock));
+    return put_one(d, &lock);
+}
+
+BATCH_HANDLER(put_lock)
+{
+    enum batch_lock_kind kind;
+    struct batch_lock lock;
+    TRY(find_kind(d, &kind));
+    if (batch_lock_is_ephemeral(kind) && !d->in->session.p)
+        return err_set(&d->why, DROVER_BAD_ARGUMENT,
+                       "'session' is missing: open one with POST /v1/sessions");
+    TRY(batch_lock_take(&d->call, kind, d->in->name, d->in->who, &lock));
+    return put_one(d, &lock);
+}
+
+/* Also for the locks of jobs and batches. */
+BATCH_HANDLER(delete_lock)
+{
+    const struct batch_in *in = d->in;
+    bool jobs = str_eq(in->kind, STR("jobs")) || str_eq(in->kind, STR("job")),
+         batches = str_eq(in->kind, STR("batches")) || str_eq(in->kind, STR("batch"));
+    enum batch_lock_kind kind = BATCH_LOCK_KINDS;
+    if (!jobs && !batches)
+        TRY(find_kind(d, &kind));
+    if (!in->token && !in->force && (jobs || batches || batch_lock_is_ephemeral(kind)))
+        return err_set(&d->why, DROVER_BAD_ARGUMENT,
+                       "this lock belongs to a worker: give its token, or force to break it");
+    if (!jobs && !batches)
+        return batch_lock_release(&d->call, kind, in->name, in->token);
+    return batch_item_unlock(&d->call, jobs ? BATCH_KIND_JOB : BATCH_KIND_BATCH, in->name,
+                             in->token);
+}
+
+/* /v1/legacy */
 
 static int put_record(void *arg, const struct batch_legacy *r, struct str imported, int err)
 {
@@ -26,10 +125,10 @@ static int put_record(void *arg, const struct batch_legacy *r, struct str import
     if (gmtime_r(&seconds, &tm))
         strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm);
     json_member_text(b, "status", str_of(batch_legacy_status(d->call.a, r->status)));
-    json_member_int(b, "priority", batch_legacy_priority(r));
+    json_member_int(b, "priority", r->priority);
     json_member_int(b, "number", r->number);
     json_member_text(b, "time", str_of(time));
-    json_member_text(b, "payload", str_of(batch_legacy_payload(r->kind)));
+    json_member_text(b, "payload", str_of(BATCH_LEGACY_PAYLOADS[r->kind]));
     json_member_raw(b, "configuration", batch_legacy_configuration(d->call.a, r));
     json_member_text(b, "imported", imported);
     json_close(b, '}');
@@ -62,13 +161,13 @@ BATCH_HANDLER(post_legacy)
 
 /* POST /v1/batches/fsck */
 
-static void put_finding(void *arg, const struct batch_finding *f)
+static void put_finding(void *arg, const char *id, const char *problem, bool repaired)
 {
     struct buf *b = arg;
     json_open(b, '{');
-    json_member_text(b, "id", str_of(f->id));
-    json_member_text(b, "problem", str_of(f->problem));
-    json_member_bool(b, "repaired", f->repaired);
+    json_member_text(b, "id", str_of(id));
+    json_member_text(b, "problem", str_of(problem));
+    json_member_bool(b, "repaired", repaired);
     json_close(b, '}');
 }
 
@@ -97,12 +196,10 @@ static void put_state(struct buf *b, const struct batch_machine *m, int state)
         if (batch_machine_allows(m, state, to))
             json_put_text(b, str_of(m->states[to].name));
     json_close(b, ']');
-    for (int i = 0; i < 2; i++) {
-        int to = i ? s->fail : s->success;
-        if (to == BATCH_NO_STATE)
-            continue;
-        json_member_text(b, i ? "fail" : "success", str_of(m->states[to].name));
-    }
+    if (s->success != BATCH_NO_STATE)
+        json_member_text(b, "success", str_of(m->states[s->success].name));
+    if (s->fail != BATCH_NO_STATE)
+        json_member_text(b, "fail", str_of(m->states[s->fail].name));
     json_member_bool(b, "end", batch_machine_is_final(m, state));
     json_member_text(b, "batch", str_of(BATCH_LISTS[s->list]));
     json_close(b, '}');

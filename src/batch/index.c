@@ -53,25 +53,35 @@ static void remember_incomplete(struct batch_call *c, struct batch_index_state *
         s->missed = true;
 }
 
-static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t number)
+/*
+ * Corrects the entry of an item that is listed in a state and is not in that state, or does not
+ * exist. BATCH_NO_STATE: it is new, and is remembered if it is incomplete.
+ */
+static int correct(struct batch_call *c, struct batch_kind *kind, int64_t number, int listed)
 {
     char id[BATCH_ID_LEN + 1];
     struct batch_txn t = BATCH_TXN(c);
     struct batch_item i;
-    if (is_listed(kind, number))
-        return 0;
     batch_id(kind->prefix, number, id);
     int err = read_item(c, kind, id, &i);
-    if (err == 1)
+    if (err == 1 && listed == BATCH_NO_STATE)
         remember_incomplete(c, &kind->index, number);
-    if (err)
+    if (!err && i.status.state != listed) {
+        TRY(batch_index_move(c, &t, &i, listed, i.status.state));
+        if (t.txn.count)
+            txn_check(&t.txn, OP_ANY, i.version, "%s/%s/status", kind->dir, id);
+    } else if (err == DROVER_NO_NODE && listed != BATCH_NO_STATE) {
+        batch_txn_list_remove(&t, OP_ANY, &kind->views[listed], number);
+    } else {
         return err == 1 ? 0 : batch_optional(err);
-    txn_check(&t.txn, OP_ANY, i.version, "%s/%s/status", kind->dir, id);
-    err = batch_index_move(c, &t, &i, BATCH_NO_STATE, i.status.state);
-    if (err || t.txn.count == 1)
-        return err;
+    }
     err = batch_txn_commit(c, &t, OP_ANY);
     return batch_is_conflict(err) ? 0 : err;
+}
+
+static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t number)
+{
+    return is_listed(kind, number) ? 0 : correct(c, kind, number, BATCH_NO_STATE);
 }
 
 /* Indexes the items from a number on; reads the list of all items if they may be many. */
@@ -142,27 +152,6 @@ bool batch_index_is_incomplete(struct batch_call *c, enum batch_kind_id id)
     return c->store->kinds[id].index.incomplete_count > 0;
 }
 
-/* Corrects the entry of an item that is not in that state, or does not exist. */
-static int correct(struct batch_call *c, struct batch_kind *kind, const char *id, int listed)
-{
-    struct batch_txn t = BATCH_TXN(c);
-    struct batch_item i;
-    int err = read_item(c, kind, id, &i);
-    if (err == 1 || (!err && i.status.state == listed))
-        return 0;
-    if (!err) {
-        txn_check(&t.txn, OP_ANY, i.version, "%s/%s/status", kind->dir, id);
-        err = batch_index_move(c, &t, &i, listed, i.status.state);
-    } else if (err == DROVER_NO_NODE) {
-        batch_txn_list_remove(&t, OP_ANY, &kind->views[listed],
-                              batch_id_number(kind->prefix, str_of(id)));
-        err = 0;
-    }
-    if (!err)
-        err = batch_txn_commit(c, &t, OP_ANY);
-    return batch_is_conflict(err) ? 0 : err;
-}
-
 int batch_index_sweep(struct batch_call *c, enum batch_kind_id id)
 {
     struct batch_kind *kind = &c->store->kinds[id];
@@ -176,9 +165,11 @@ int batch_index_sweep(struct batch_call *c, enum batch_kind_id id)
         if (batch_machine_is_final(kind->machine, state))
             continue;
         TRY(batch_node_children(c, &names, NULL, "%s", kind->views[state].dir));
-        for (size_t i = 0; i < names.count; i++)
-            if (batch_id_number(kind->prefix, str_of(names.names[i])) >= 0)
-                TRY(correct(c, kind, names.names[i], state));
+        for (size_t i = 0; i < names.count; i++) {
+            int64_t number = batch_id_number(kind->prefix, str_of(names.names[i]));
+            if (number >= 0)
+                TRY(correct(c, kind, number, state));
+        }
     }
     return batch_index_refresh(c, id);
 }

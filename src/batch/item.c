@@ -34,7 +34,7 @@ struct str batch_json_text(struct batch_call *c, const struct json *v, struct st
     if (!v)
         return otherwise;
     json_put(&b, v);
-    return batch_text(c->a, &b);
+    return arena_take(c->a, &b);
 }
 
 void batch_item_add_node(struct batch_txn *t, const struct batch_item *i, const char *name,
@@ -49,11 +49,9 @@ int batch_item_create(struct batch_call *c, enum batch_kind_id kind, batch_add_f
     const struct batch_kind *k = &c->store->kinds[kind];
     bool again = true;
     int err = 0;
-
     for (int i = 0; i < BATCH_TRIES && again; i++) {
         struct batch_txn t = BATCH_TXN(c);
         int32_t version;
-
         LOCKED(&c->store->creating);
         TRY(batch_next_number(c, k, ret_number, &version));
         txn_set(&t.txn, OP_ANY, NO_BYTES, version, "%s", k->dir);
@@ -61,6 +59,18 @@ int batch_item_create(struct batch_call *c, enum batch_kind_id kind, batch_add_f
         err = batch_txn_commit(c, &t, OP_ANY);
         again = batch_is_conflict(err) && t.txn.failed != OP_UNIQUE;
     }
+    return err;
+}
+
+/* The UUID of a submission, checked. p NULL: it has none. */
+static int read_uuid(struct batch_call *c, const struct json *submission, struct str *ret_uuid)
+{
+    struct str uuid = {0};
+    int err = json_get_text(submission, "batchID", &uuid, c->why);
+    if (err > 0)
+        err = batch_name_check("batchID", uuid, c->why);
+    if (!err)
+        *ret_uuid = uuid;
     return err;
 }
 
@@ -89,20 +99,44 @@ static int add_item(struct batch_call *c, struct batch_txn *t, int64_t number, v
 }
 
 int batch_item_new(struct batch_call *c, enum batch_kind_id kind, const struct json *data,
-                   struct str uuid, char ret_id[BATCH_ID_LEN + 1])
+                   char ret_id[BATCH_ID_LEN + 1])
 {
     struct batch_kind *k = &c->store->kinds[kind];
     struct batch_creation new = {
         .item = {.kind = k, .status = {.state = k->machine->first, .modified = batch_now(c)}},
-        .data = batch_json_text(c, data, NO_BYTES),
-        .uuid = uuid};
-    TRY(batch_item_create(c, kind, add_item, &new, &new.item.number));
+        .data = batch_json_text(c, data, NO_BYTES)};
+    struct str holder = STR("");
+    if (kind == BATCH_KIND_BATCH)
+        TRY(read_uuid(c, data, &new.uuid));
+    int err = batch_item_create(c, kind, add_item, &new, &new.item.number);
+    if (err == DROVER_EXISTS && new.uuid.p) {
+        batch_node_get(c, &holder, NULL, "/batch-uuids/%.*s", STR_ARGS(new.uuid));
+        return BATCH_FAIL(c, err, "the batch '%.*s' exists already: %.*s", STR_ARGS(new.uuid),
+                          STR_ARGS(holder));
+    }
+    if (err)
+        return err;
     memcpy(ret_id, new.item.id, sizeof new.item.id);
     batch_publish(c, &new.item, BATCH_NO_STATE, k->machine->first);
     return 0;
 }
 
 /* Reading. */
+
+int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN + 1])
+{
+    struct batch_item b;
+    struct str bid;
+    TRY(batch_name_check("the UUID", uuid, c->why));
+    int err = batch_node_get(c, &bid, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid));
+    if (err == DROVER_NO_NODE)
+        return BATCH_FAIL(c, err, "there is no batch with the UUID '%.*s'", STR_ARGS(uuid));
+    if (err)
+        return err;
+    TRY(batch_item_name(c, BATCH_KIND_BATCH, bid, &b));
+    memcpy(ret_bid, b.id, sizeof b.id);
+    return 0;
+}
 
 /* The number is input: a foreign client may have written it. */
 static int read_priority(struct batch_call *c, struct batch_item *j)
@@ -234,7 +268,6 @@ static int list_dir(struct batch_call *c, struct batch_listing *l, const char *d
     TRY(batch_node_children(c, &names, NULL, "%s", dir));
     for (size_t i = 0; i < names.count && l->count < l->f->limit; i++) {
         struct str id = {names.names[i] + prefix, strlen(names.names[i]) - prefix};
-
         if (strlen(names.names[i]) != prefix + BATCH_ID_LEN ||
             batch_id_number(c->store->kinds[l->kind].prefix, id) < l->f->from)
             continue;
@@ -319,7 +352,6 @@ static int delete_jobs(struct batch_call *c, const struct batch_item *b, enum ba
         batch_node_children(c, &names, NULL, "%s/states/%s", b->path, BATCH_LISTS[list])));
     for (size_t i = 0; i < names.count && !err;) {
         struct batch_txn t = BATCH_TXN(c);
-
         for (size_t end = i + LOT; i < names.count && i < end; i++) {
             TRY(batch_item_read(c, BATCH_KIND_JOB, str_of(names.names[i]), &j));
             TRY(add_job_deletion(c, &t, &j, b->id, list));
@@ -331,6 +363,19 @@ static int delete_jobs(struct batch_call *c, const struct batch_item *b, enum ba
     return err;
 }
 
+/* Adds the deletion of /batch-uuids/UUID, if it names this batch. */
+static int add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *b)
+{
+    const struct json *v = b->nodes[0].p ? json_parse(c->a, b->nodes[0], NULL) : NULL;
+    struct str uuid = {0}, holder = {0};
+    if (!v || read_uuid(c, v, &uuid) || !uuid.p)
+        return 0;
+    TRY(batch_optional(batch_node_get(c, &holder, NULL, "/batch-uuids/%.*s", STR_ARGS(uuid))));
+    if (holder.p && str_eq(holder, str_of(b->id)))
+        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batch-uuids/%.*s", STR_ARGS(uuid));
+    return 0;
+}
+
 static int add_batch_deletion(struct batch_call *c, struct batch_txn *t, struct str bid)
 {
     struct batch_item b;
@@ -339,7 +384,7 @@ static int add_batch_deletion(struct batch_call *c, struct batch_txn *t, struct 
         return BATCH_FAIL(c, DROVER_LOCKED, "batch %s is locked", b.id);
     for (int i = 0; i < BATCH_LIST_COUNT; i++)
         TRY(delete_jobs(c, &b, (enum batch_list)i));
-    TRY(batch_add_uuid_deletion(c, t, &b));
+    TRY(add_uuid_deletion(c, t, &b));
     return add_deletion(c, t, b.path);
 }
 

@@ -20,11 +20,11 @@
 #include "batch/store.h"
 
 /*
- * Creates an access item, or a batch (see batch_create()). data is the JSON object of its token
- * node, or its submission. uuid: of a batch; p NULL: it has none.
+ * Creates an access item or a batch. data is the JSON object of its token node, or its submission;
+ * a batch with a batchID can be found by batch_find().
  */
 int batch_item_new(struct batch_call *c, enum batch_kind_id kind, const struct json *data,
-                   struct str uuid, char ret_id[BATCH_ID_LEN + 1]);
+                   char ret_id[BATCH_ID_LEN + 1]);
 
 /* Checks an id and sets kind, id and number; NO_NODE if the text is not an id. */
 int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id,
@@ -74,12 +74,14 @@ struct batch_move {
     int64_t token;      /* 0: the item must not be locked */
     bool keep;          /* keep the lock, for the next move */
     int64_t priority;   /* of a job; -1: unchanged */
+    struct str from;    /* the one state that it may be in; p NULL: any */
+    bool only_failed;   /* it must be a job in batch-failed */
     struct str failed; /* of a batch, JSON: the failed jobs that were reported; p NULL: read them */
 };
 
 /*
- * Moves an item. ret_state is its new state: for a batch it can differ from the one asked for, see
- * Batches below.
+ * Moves an item. ret_state is its new state, or NULL: for a batch it can differ from the one asked
+ * for, see Batches below.
  */
 int batch_item_move(struct batch_call *c, enum batch_kind_id kind, struct str id,
                     const struct batch_move *m, int *ret_state);
@@ -120,10 +122,6 @@ int batch_index_sweep(struct batch_call *c, enum batch_kind_id kind);
 
 /* For the other files of batch. */
 
-/* Adds a new status at the version that was read, and the change of the index. */
-int batch_item_set_state(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
-                         int state, struct str message);
-
 /* Sets kind, number, id and path. */
 void batch_item_init(struct batch_item *i, struct batch_kind *kind, int64_t number);
 
@@ -142,31 +140,6 @@ void batch_item_add_node(struct batch_txn *t, const struct batch_item *i, const 
 
 /* The text of a JSON value, in the arena; `otherwise` if v is NULL. */
 struct str batch_json_text(struct batch_call *c, const struct json *v, struct str otherwise);
-
-/* The transition of one item, while it is tried. */
-struct batch_transition {
-    struct batch_item item; /* before */
-    const struct batch_move *move;
-    int to;
-    struct batch_status status; /* after */
-
-    /* A job. */
-    int only_from;      /* the one state that it may be in, or BATCH_NO_STATE: any */
-    bool only_failed;   /* it must be in batch-failed */
-    bool cached, fresh; /* from the cache; must be read */
-    int entry;          /* priority of its entry in the list, -1: that of the job */
-    int batch_to;       /* the state that its batch gets, or BATCH_NO_STATE */
-
-    /* A batch. */
-    struct keeper_stat processing; /* of batch-processing */
-};
-
-/* Moves with what is set above; item.kind and item.id are set. */
-int batch_item_transition(struct batch_call *c, struct batch_transition *tr);
-
-/* What the kinds add to the transaction. They set call->why on failure. */
-int batch_job_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr);
-int batch_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr);
 
 /*
  * Batches have a submission, completion, and reports.
@@ -190,10 +163,6 @@ int batch_add_move(struct batch_call *c, struct batch_txn *t, struct batch_trans
  * jobs changed during its report and have ended again becomes UpdateReporting.
  */
 
-/* submission is a JSON object; a batch with a batchID can be found by batch_find(). */
-int batch_create(struct batch_call *c, const struct json *submission,
-                 char ret_bid[BATCH_ID_LEN + 1]);
-
 int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN + 1]);
 
 /* The number of the report that is due. */
@@ -212,11 +181,8 @@ int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bi
  */
 int batch_settle(struct batch_call *c, const char *bid);
 
-/* Names as a JSON list. */
-struct str batch_json_ids(struct batch_call *c, const struct keeper_names *ids);
-
-/* Adds the deletion of /batch-uuids/UUID, if it names this batch. */
-int batch_add_uuid_deletion(struct batch_call *c, struct batch_txn *t, const struct batch_item *b);
+/* The ids of the failed jobs, as a JSON list. */
+int batch_failed_jobs(struct batch_call *c, const char *bid, struct str *ret_json);
 
 /*
  * Jobs have a specification, a batch, a priority and fields, and can be held and requeued.

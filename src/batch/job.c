@@ -132,9 +132,8 @@ enum { CACHE_SIZE = 4096, DATE_LEN = 24 };
 struct batch_job_cache {
     pthread_mutex_t lock;
     struct batch_cached_job {
-        bool used;
-        int64_t session; /* that holds the lock; 0: the job is not locked */
-        struct batch_item job;
+        int64_t session;       /* that holds the lock; 0: the job is not locked */
+        struct batch_item job; /* kind NULL: the slot is free */
         char modified[DATE_LEN];
     } slots[CACHE_SIZE];
 };
@@ -170,8 +169,9 @@ void batch_job_cache_put(struct batch_call *c, const struct batch_item *job)
         batch_job_cache_drop(c, job->number);
         return;
     }
+    int64_t session = session_of(c, job->token);
     LOCKED(&cache->lock);
-    *slot = (struct batch_cached_job){.used = true, .session = session_of(c, job->token), *job};
+    *slot = (struct batch_cached_job){session, *job};
     slot->job.status.json = NULL;
     slot->job.status.message = (struct str){0};
     if (s->modified.len) /* a foreign client may have left it out */
@@ -184,17 +184,14 @@ bool batch_job_cache_get(struct batch_call *c, int64_t number, int64_t token,
     struct batch_job_cache *cache = c->store->job_cache;
     const struct batch_cached_job *slot = &cache->slots[number % CACHE_SIZE];
     int64_t session = session_of(c, token);
-
     LOCKED(&cache->lock);
-    bool found = slot->used && slot->job.number == number && slot->job.token == token &&
-                 slot->session == session;
-    if (found) {
-        struct str modified = {slot->modified, slot->job.status.modified.len};
-
-        *ret_job = slot->job;
-        ret_job->status.modified.p = arena_text(c->a, modified);
-    }
-    return found;
+    if (!slot->job.kind || slot->job.number != number || slot->job.token != token ||
+        slot->session != session)
+        return false;
+    *ret_job = slot->job;
+    ret_job->status.modified.p =
+        arena_text(c->a, (struct str){slot->modified, slot->job.status.modified.len});
+    return true;
 }
 
 void batch_job_cache_drop(struct batch_call *c, int64_t number)
@@ -203,7 +200,7 @@ void batch_job_cache_drop(struct batch_call *c, int64_t number)
     struct batch_cached_job *slot = &cache->slots[number % CACHE_SIZE];
     LOCKED(&cache->lock);
     if (slot->job.number == number)
-        slot->used = false;
+        slot->job.kind = NULL;
 }
 
 /*
@@ -239,102 +236,49 @@ int batch_job_require_entry(struct batch_call *c, const struct batch_item *j, in
                       j->id, j->kind->machine->states[j->status.state].name);
 }
 
-static struct batch_status next_status(struct batch_call *c, const struct batch_transition *tr)
-{
-    const struct batch_machine *m = tr->item.kind->machine;
-    struct batch_status s = tr->item.status;
-    const struct batch_machine_state *from = &m->states[s.state], *to = &m->states[tr->to];
-    if (s.state != m->held && from->success == tr->to)
-        s.last_successful = s.state;
-    if (from->list == BATCH_LIST_FAILED && to->list == BATCH_LIST_PROCESSING)
-        s.retry_count++;
-    s.state = tr->to;
-    s.modified = batch_now(c);
-    s.message = tr->move->message;
-    return s;
-}
-
-/* Adds the move to another list of the batch, if the new state belongs to one. */
-static int add_batch_lists(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
-{
-    const struct batch_item *j = &tr->item;
-    const struct batch_machine_state *states = j->kind->machine->states;
-    enum batch_list from = states[j->status.state].list, to = states[tr->to].list;
-    tr->batch_to = BATCH_NO_STATE;
-    if (from == to)
-        return 0;
-    batch_txn_job_list(t, OP_LISTS, j->bid, from, j->id, false);
-    batch_txn_job_list(t, OP_LISTS, j->bid, to, j->id, true);
-    return batch_count_change(c, t, j->bid, from == BATCH_LIST_PROCESSING,
-                              to == BATCH_LIST_PROCESSING, &tr->batch_to);
-}
-
-int batch_job_add_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
-{
-    const struct batch_item *j = &tr->item;
-    int old = tr->entry >= 0 ? tr->entry : j->priority,
-        new = tr->move->priority >= 0 ? (int)tr->move->priority : j->priority;
-    tr->status = next_status(c, tr);
-    txn_set(&t->txn, OP_STATUS, batch_status_write(j->kind->machine, &tr->status, c->a), j->version,
-            "/jobs/%s/status", j->id);
-    batch_txn_list_remove(t, OP_ENTRY, &j->kind->views[j->status.state], batch_key(old, j->number));
-    batch_txn_list_add(t, OP_LISTS, &j->kind->views[tr->to], batch_key(new, j->number));
-    if (new != j->priority)
-        txn_set(&t->txn, OP_ANY, str_of(arena_printf(c->a, "%d", new)), j->priority_version,
-                "/jobs/%s/priority", j->id);
-    else if (tr->cached)
-        txn_check(&t->txn, OP_ANY, j->priority_version, "/jobs/%s/priority", j->id);
-    return add_batch_lists(c, t, tr);
-}
-
-/* Moves an unlocked job, from a certain state or from any that failed. */
-static int move_unlocked(struct batch_call *c, struct str id, int only_from, bool only_failed,
-                         struct str state, struct str message)
-{
-    struct batch_move m = {.state = state, .message = message, .priority = -1};
-    struct batch_transition tr = {.move = &m, .only_from = only_from, .only_failed = only_failed};
-    TRY(batch_item_name(c, BATCH_KIND_JOB, id, &tr.item));
-    return batch_item_transition(c, &tr);
-}
-
 /* The state of held jobs; BAD_ARGUMENT if the machine has none. */
-static int held_state(struct batch_call *c)
+static int held_state(struct batch_call *c, struct str *ret_name)
 {
-    int held = c->store->machines.job.held;
-    return held != BATCH_NO_STATE
-               ? held
-               : BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "jobs of this pipeline cannot be held");
+    const struct batch_machine *m = &c->store->machines.job;
+    if (m->held == BATCH_NO_STATE)
+        return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "jobs of this pipeline cannot be held");
+    *ret_name = str_of(m->states[m->held].name);
+    return 0;
 }
 
 int batch_job_hold(struct batch_call *c, struct str id, struct str message)
 {
-    int held = held_state(c);
-    return held < 0 ? held
-                    : move_unlocked(c, id, BATCH_NO_STATE, false,
-                                    str_of(c->store->machines.job.states[held].name), message);
+    struct batch_move m = {.message = message, .priority = -1};
+    TRY(held_state(c, &m.state));
+    return batch_item_move(c, BATCH_KIND_JOB, id, &m, NULL);
 }
 
 int batch_job_release(struct batch_call *c, struct str id)
 {
-    int held = held_state(c);
-    return held < 0 ? held : move_unlocked(c, id, held, false, STR("next"), (struct str){0});
+    struct batch_move m = {.state = STR("next"), .priority = -1};
+    TRY(held_state(c, &m.from));
+    return batch_item_move(c, BATCH_KIND_JOB, id, &m, NULL);
 }
 
 int batch_job_requeue(struct batch_call *c, struct str id, struct str state, struct str message)
 {
-    const struct batch_machine *m = &c->store->machines.job;
-    return move_unlocked(c, id, BATCH_NO_STATE, true,
-                         state.p ? state : str_of(m->states[m->first].name), message);
+    const struct batch_machine *machine = &c->store->machines.job;
+    struct batch_move m = {.state = state.p ? state : str_of(machine->states[machine->first].name),
+                           .message = message,
+                           .only_failed = true,
+                           .priority = -1};
+    return batch_item_move(c, BATCH_KIND_JOB, id, &m, NULL);
 }
 
 int batch_job_release_profile(struct batch_call *c, struct str profile, int64_t *ret_count)
 {
-    struct batch_filter f = {.state = held_state(c), .profile = profile, .limit = SIZE_MAX};
+    struct batch_filter f = {
+        .state = c->store->machines.job.held, .profile = profile, .limit = SIZE_MAX};
     struct batch_item *jobs;
+    struct str held;
     size_t count;
     int64_t released = 0;
-    if (f.state < 0)
-        return f.state;
+    TRY(held_state(c, &held));
     TRY(batch_item_list(c, BATCH_KIND_JOB, &f, &jobs, &count));
     for (size_t i = 0; i < count; i++) {
         int err = batch_job_release(c, str_of(jobs[i].id));
@@ -373,7 +317,6 @@ int batch_job_set_priority(struct batch_call *c, struct str id, int64_t priority
                 j.priority_version, "%s/priority", j.path);
         if (entry != priority) {
             struct batch_view *v = &j.kind->views[j.status.state];
-
             batch_txn_list_remove(&t, OP_ANY, v, batch_key(entry, j.number));
             batch_txn_list_add(&t, OP_ANY, v, batch_key((int)priority, j.number));
         }

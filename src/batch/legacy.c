@@ -1,10 +1,13 @@
 /* Reading records. Pure. Records are input: invalid ones are reported as such. */
-#include "batch/legacy.h"
+#include "batch/tools.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 
 #include "base/json.h"
 #include "base/str.h"
+
+const char *const BATCH_LEGACY_PAYLOADS[] = {"properties", "json", "xml"};
 
 int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret_record)
 {
@@ -20,7 +23,9 @@ int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret
             return DROVER_BAD_ARGUMENT;
     if (digits > BATCH_ID_DIGITS + 9 || data.len < 9)
         return DROVER_DAMAGED;
-    r.priority = (struct str){name.p + prefix.len, digits - BATCH_ID_DIGITS};
+    /* The first two digits, because records were sorted by their digits as text. */
+    for (size_t i = 0; i < digits - BATCH_ID_DIGITS && i < 2; i++)
+        r.priority = r.priority * 10 + (name.p[prefix.len + i] - '0');
     for (size_t i = name.len - BATCH_ID_DIGITS; i < name.len; i++)
         r.number = r.number * 10 + (name.p[i] - '0');
     r.status = (unsigned char)data.p[0];
@@ -32,14 +37,11 @@ int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret
     if (r.time_ms < INT64_C(100000000000)) /* as milliseconds this would be before March 1973 */
         r.time_ms *= 1000;
     r.payload = (struct str){data.p + 9, data.len - 9};
-    r.kind = LEGACY_PROPERTIES;
-    for (size_t i = 0; i < r.payload.len; i++) {
-        char first = r.payload.p[i];
-        if (isspace((unsigned char)first))
-            continue;
-        r.kind = first == '{' ? LEGACY_JSON : first == '<' ? LEGACY_XML : LEGACY_PROPERTIES;
-        break;
-    }
+    const char *first = r.payload.p, *end = data.p + data.len;
+    while (first < end && isspace((unsigned char)*first))
+        first++;
+    if (first < end)
+        r.kind = *first == '{' ? LEGACY_JSON : *first == '<' ? LEGACY_XML : LEGACY_PROPERTIES;
     *ret_record = r;
     return 0;
 }
@@ -52,22 +54,6 @@ const char *batch_legacy_status(struct arena *a, int status)
     if (status < (int)(sizeof names / sizeof *names))
         return names[status];
     return arena_printf(a, "status %d", status);
-}
-
-const char *batch_legacy_payload(enum batch_legacy_payload kind)
-{
-    static const char *const names[] = {"properties", "json", "xml"};
-
-    return names[kind];
-}
-
-/* The first two digits, because records were sorted by their digits as text. */
-int batch_legacy_priority(const struct batch_legacy *r)
-{
-    int value = 0;
-    for (size_t i = 0; i < r->priority.len && i < 2; i++)
-        value = value * 10 + (r->priority.p[i] - '0');
-    return value;
 }
 
 /* Java properties. */
@@ -84,17 +70,14 @@ static void put_utf8(struct buf *b, uint32_t code)
 
 static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
 {
-    uint32_t code = 0;
+    char digits[5] = "";
     if (s->end - s->p < 4)
         return false;
-    for (int i = 0; i < 4; i++) {
-        char c = (char)tolower((unsigned char)s->p[i]);
-        if (!isxdigit((unsigned char)c))
-            return false;
-        code = code << 4 | (uint32_t)(isdigit((unsigned char)c) ? c - '0' : c - 'a' + 10);
-    }
+    memcpy(digits, s->p, 4);
+    if (strspn(digits, "0123456789abcdefABCDEF") < 4)
+        return false;
     s->p += 4;
-    *ret_code = code;
+    *ret_code = (uint32_t)strtoul(digits, NULL, 16);
     return true;
 }
 
@@ -102,13 +85,11 @@ static bool read_hex(struct batch_properties *s, uint32_t *ret_code)
 static void read_escape(struct batch_properties *s, struct buf *b)
 {
     static const char from[] = "tnrf", to[] = "\t\n\r\f";
-    const char *at;
     uint32_t code;
-    char c;
     if (s->p == s->end)
         return;
-    c = *s->p++;
-    at = c ? strchr(from, c) : NULL;
+    char c = *s->p++;
+    const char *at = c ? strchr(from, c) : NULL;
     if (c == '\n' || c == '\r') {
         if (c == '\r' && s->p < s->end && *s->p == '\n')
             s->p++;
@@ -206,5 +187,5 @@ struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy
         json_member_text(&b, "payload", r->payload);
     }
     json_close(&b, '}');
-    return batch_text(a, &b);
+    return arena_take(a, &b);
 }

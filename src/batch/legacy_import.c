@@ -1,6 +1,5 @@
 /* Listing and importing records of a tree. */
-#include "batch/item.h"
-#include "batch/legacy.h"
+#include "batch/tools.h"
 #include "keeper/path.h"
 
 /* The mark of an imported record: its path, with "_" for the slashes. */
@@ -30,7 +29,6 @@ static int read_record(struct batch_call *c, struct str path, const char *name,
 int batch_legacy_list(struct batch_call *c, struct str path, batch_legacy_fn *fn, void *arg)
 {
     struct keeper_names names;
-
     if (path.len > 500 || path.len < 2 || !path_is_valid(path, false))
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "'path' is not the path of a node");
     int err = batch_node_children(c, &names, NULL, "%.*s", STR_ARGS(path));
@@ -40,7 +38,6 @@ int batch_legacy_list(struct batch_call *c, struct str path, batch_legacy_fn *fn
         struct batch_legacy r = {.name = str_of(names.names[i])};
         struct str imported = {0};
         int read;
-
         err = read_record(c, path, names.names[i], &r, &imported, &read);
         err = err ? batch_optional(err) /* deleted meanwhile */ : fn(arg, &r, imported, read);
     }
@@ -65,7 +62,8 @@ static int need_batch(struct batch_importing *m)
         return 0;
     const char *submission = arena_printf(
         c->a, "{\"type\":\"legacy\",\"payload_filename\":\"%.*s\"}", STR_ARGS(m->in->path));
-    return batch_create(c, json_parse(c->a, str_of(submission), c->why), m->bid);
+    return batch_item_new(c, BATCH_KIND_BATCH, json_parse(c->a, str_of(submission), c->why),
+                          m->bid);
 }
 
 static int import_one(void *arg, const struct batch_legacy *r, struct str imported, int read)
@@ -76,7 +74,7 @@ static int import_one(void *arg, const struct batch_legacy *r, struct str import
     if (read || imported.p || (r->status != 0 && !m->in->all))
         return 0;
     TRY(need_batch(m));
-    struct batch_job_spec spec = {.priority = batch_legacy_priority(r)};
+    struct batch_job_spec spec = {.priority = r->priority};
     struct batch_job_extra extra = {.mark = mark_path(c, m->in->path, r->name.p)};
     if (m->in->remove)
         extra.remove = arena_printf(c->a, "%.*s/%s", STR_ARGS(m->in->path), r->name.p);

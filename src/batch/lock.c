@@ -93,22 +93,20 @@ int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str 
 
 /* The name of a lock's node. */
 static int node_name(struct batch_call *c, enum batch_lock_kind kind, struct str name,
-                     char *ret_node)
+                     char ret_node[BATCH_NAME_MAX + 1])
 {
-    char flat[BATCH_NAME_MAX + 1];
     if (name.len >= BATCH_NAME_MAX)
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT, "the name of the lock is longer than %d bytes",
                           BATCH_NAME_MAX - 1);
-    batch_name_flatten(name, flat);
+    batch_name_flatten(name, ret_node);
     TRY(batch_name_check("the name of the lock",
-                         batch_lock_is_ephemeral(kind) ? str_of(flat) : name, c->why));
-    if (kind == BATCH_LOCK_QUEUE && strcmp(flat, "ingest") != 0 &&
-        strcmp(flat, "accessSmall") != 0 && strcmp(flat, "accessLarge") != 0)
+                         batch_lock_is_ephemeral(kind) ? str_of(ret_node) : name, c->why));
+    if (kind == BATCH_LOCK_QUEUE && strcmp(ret_node, "ingest") != 0 &&
+        strcmp(ret_node, "accessSmall") != 0 && strcmp(ret_node, "accessLarge") != 0)
         return BATCH_FAIL(c, DROVER_BAD_ARGUMENT,
                           "there is no queue '%s'; the queues are ingest, accessSmall and "
                           "accessLarge",
-                          flat);
-    memcpy(ret_node, flat, name.len + 1);
+                          ret_node);
     return 0;
 }
 
@@ -120,7 +118,7 @@ static struct str write_data(struct batch_call *c, struct str name, struct str w
     json_member_text(&b, "who", who);
     json_member_text(&b, "when", batch_now(c));
     json_close(&b, '}');
-    return batch_text(c->a, &b);
+    return arena_take(c->a, &b);
 }
 
 /* The data may be a foreign client's: if it has no name, the name of the node is used. */

@@ -6,7 +6,6 @@
  */
 #include "batch/machine.h"
 
-#include <stdio.h>
 #include <strings.h>
 
 #define TO(state) (UINT64_C(1) << (state))
@@ -109,32 +108,30 @@ int batch_machine_find(const struct batch_machine *m, struct str name)
     return NONE;
 }
 
-/* "Held, Estimating or Failed". */
+/* "Held, Estimating or Failed"; a message shows 399 bytes of it, so that the rest has room. */
 static void list_states(const struct batch_machine *m, uint64_t left, const char *before_last,
-                        char *ret_text, size_t size)
+                        struct buf *ret_text)
 {
-    size_t len = 0;
-
-    ret_text[0] = '\0';
-    for (int i = 0; i < m->count && len < size; i++) {
-        const char *separator = len == 0 ? "" : left >> i == 1 ? before_last : ", ";
-
+    for (int i = 0; i < m->count; i++)
         if (left >> i & 1)
-            len +=
-                (size_t)snprintf(ret_text + len, size - len, "%s%s", separator, m->states[i].name);
-    }
+            buf_printf(ret_text, "%s%s",
+                       ret_text->len == 0 ? ""
+                       : left >> i == 1   ? before_last
+                                          : ", ",
+                       m->states[i].name);
 }
 
 int batch_machine_named(const struct batch_machine *m, struct str name, struct err_info *ret_error)
 {
     int state = batch_machine_find(m, name);
-    char all[400];
+    CLEANUP(buf_release) struct buf all = {0};
     if (state != NONE)
         return state;
-    list_states(m, UINT64_MAX >> (64 - m->count), " and ", all, sizeof all);
-    return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s %s has no state '%.*s'; the states are %s",
+    list_states(m, UINT64_MAX >> (64 - m->count), " and ", &all);
+    return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                   "%s %s has no state '%.*s'; the states are %.399s",
                    m->noun[0] == 'a' ? "an" : "a", m->noun, (int)(name.len < 60 ? name.len : 60),
-                   name.p, all);
+                   name.p, buf_text(&all));
 }
 
 /* not: what was asked for, ", not Notify". */
@@ -142,13 +139,13 @@ static int refuse(const struct batch_machine *m, int from, const char *id, const
                   struct err_info *ret_error)
 {
     const char *name = m->states[from].name;
-    char allowed[400];
+    CLEANUP(buf_release) struct buf allowed = {0};
     if (batch_machine_is_final(m, from))
         return err_set(ret_error, DROVER_NOT_ALLOWED, "%s %s is %s, a final state", m->noun, id,
                        name);
-    list_states(m, m->states[from].to, " or ", allowed, sizeof allowed);
-    return err_set(ret_error, DROVER_NOT_ALLOWED, "%s %s is %s, which can become %s, not %s",
-                   m->noun, id, name, allowed, not );
+    list_states(m, m->states[from].to, " or ", &allowed);
+    return err_set(ret_error, DROVER_NOT_ALLOWED, "%s %s is %s, which can become %.399s, not %s",
+                   m->noun, id, name, buf_text(&allowed), not );
 }
 
 int batch_machine_resolve(const struct batch_machine *m, int from, const char *id,
@@ -226,11 +223,7 @@ static bool is_known(struct str name)
 
 bool batch_status_is_plain(const struct batch_status *s)
 {
-    if (s->json)
-        json_each(v, s->json)
-            if (!is_known(v->key))
-                return false;
-    return true;
+    return !s->json || json_only(s->json, MEMBERS, NULL) == 0;
 }
 
 struct str batch_status_write(const struct batch_machine *m, const struct batch_status *s,
@@ -249,9 +242,8 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
     json_member_text(&b, m->is_job ? "last_modification_date" : "last_modified", s->modified);
     if (m->is_job)
         json_member_int(&b, "retry_count", s->retry_count);
-    if (s->message.p) {
+    if (s->message.p)
         json_member_text(&b, "message", s->message);
-    }
     if (s->json)
         json_each(v, s->json)
             if (!is_known(v->key)) {
@@ -259,12 +251,5 @@ struct str batch_status_write(const struct batch_machine *m, const struct batch_
                 json_put(&b, v);
             }
     json_close(&b, '}');
-    return batch_text(a, &b);
-}
-
-struct str batch_text(struct arena *a, struct buf *b)
-{
-    struct str text = {arena_text(a, buf_str(b)), b->len};
-    buf_release(b);
-    return text;
+    return arena_take(a, &b);
 }

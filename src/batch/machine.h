@@ -127,7 +127,4 @@ bool batch_status_is_plain(const struct batch_status *s);
 struct str batch_status_write(const struct batch_machine *m, const struct batch_status *s,
                               struct arena *a);
 
-/* What was written into b, copied to the arena; releases b. */
-struct str batch_text(struct arena *a, struct buf *b);
-
 #endif

@@ -14,7 +14,8 @@ struct batch_machine_loader {
     struct err_info *error;
 };
 
-#define LOAD_FAIL(l, ...) err_set((l)->error, DROVER_BAD_ARGUMENT, __VA_ARGS__)
+#define LOAD_FAIL(l, fmt, ...)                                                                     \
+    err_set((l)->error, DROVER_BAD_ARGUMENT, "%s: " fmt, (l)->m->noun __VA_OPT__(, ) __VA_ARGS__)
 
 static int name_check(const struct batch_machine_loader *l, struct str name)
 {
@@ -23,18 +24,17 @@ static int name_check(const struct batch_machine_loader *l, struct str name)
     for (size_t i = 0; i < name.len; i++)
         good &= isalnum((unsigned char)name.p[i]) != 0;
     if (!good)
-        return LOAD_FAIL(l, "%s: the name of a state has 1 to %d letters and digits", l->m->noun,
+        return LOAD_FAIL(l, "the name of a state has 1 to %d letters and digits",
                          BATCH_STATE_NAME_MAX);
     if (str_eq(name, STR("next")) || str_eq(name, STR("fail")))
-        return LOAD_FAIL(l, "%s: '%.*s' is reserved and cannot name a state", l->m->noun,
-                         STR_ARGS(name));
+        return LOAD_FAIL(l, "'%.*s' is reserved and cannot name a state", STR_ARGS(name));
     return 0;
 }
 
 static int load_names(struct batch_machine_loader *l, const struct json *states)
 {
     if (states->count == 0 || states->count > BATCH_STATES_MAX)
-        return LOAD_FAIL(l, "%s: a machine has 1 to %d states", l->m->noun, BATCH_STATES_MAX);
+        return LOAD_FAIL(l, "a machine has 1 to %d states", BATCH_STATES_MAX);
     l->states = arena_zalloc(l->a, states->count * sizeof *l->states);
     l->m->states = l->states;
     json_each(v, states) {
@@ -42,8 +42,7 @@ static int load_names(struct batch_machine_loader *l, const struct json *states)
 
         TRY(name_check(l, v->key));
         if (batch_machine_find(l->m, v->key) != BATCH_NO_STATE)
-            return LOAD_FAIL(l, "%s: the state '%.*s' is defined twice", l->m->noun,
-                             STR_ARGS(v->key));
+            return LOAD_FAIL(l, "the state '%.*s' is defined twice", STR_ARGS(v->key));
         char *dir = arena_text(l->a, v->key);
         for (char *c = dir; *c; c++)
             *c = (char)tolower((unsigned char)*c);
@@ -67,7 +66,7 @@ static int find_state(struct batch_machine_loader *l, const char *member, const 
     *ret_state = batch_machine_find(l->m, name);
     return *ret_state != BATCH_NO_STATE
                ? 0
-               : LOAD_FAIL(l, "%s: '%s'%s%s names '%.*s', which is not a state", l->m->noun, member,
+               : LOAD_FAIL(l, "'%s'%s%s names '%.*s', which is not a state", member,
                            where[0] ? " of " : "", where, (int)(name.len < 100 ? name.len : 100),
                            name.p);
 }
@@ -90,8 +89,7 @@ static int load_to(struct batch_machine_loader *l, const struct json *v,
         return err;
     json_each(name, to) {
         if (name->kind != JSON_TEXT)
-            return LOAD_FAIL(l, "%s: 'to' of %s has a member that is not a string", l->m->noun,
-                             s->name);
+            return LOAD_FAIL(l, "'to' of %s has a member that is not a string", s->name);
         TRY(find_state(l, "to", s->name, name->text, &found));
         s->to |= UINT64_C(1) << found;
     }
@@ -111,8 +109,8 @@ static int load_list(struct batch_machine_loader *l, const struct json *v,
             return 0;
         }
     }
-    return LOAD_FAIL(l, "%s: 'batch' of '%s' is '%.*s', which is not a list of a batch", l->m->noun,
-                     s->name, (int)(name.len < 100 ? name.len : 100), name.p);
+    return LOAD_FAIL(l, "'batch' of '%s' is '%.*s', which is not a list of a batch", s->name,
+                     (int)(name.len < 100 ? name.len : 100), name.p);
 }
 
 static int load_edges(struct batch_machine_loader *l, const struct json *v,
@@ -122,7 +120,7 @@ static int load_edges(struct batch_machine_loader *l, const struct json *v,
 
     s->success = s->fail = BATCH_NO_STATE;
     if (v->kind != JSON_OBJECT)
-        return LOAD_FAIL(l, "%s: '%s' is not an object", l->m->noun, s->name);
+        return LOAD_FAIL(l, "'%s' is not an object", s->name);
     TRY(json_only(v, MEMBERS, l->error));
     TRY(load_to(l, v, s));
     TRY(load_state(l, v, "success", &s->success));
@@ -132,7 +130,7 @@ static int load_edges(struct batch_machine_loader *l, const struct json *v,
     for (int i = 0; i < 2; i++) {
         int next = i ? s->fail : s->success;
         if (next != BATCH_NO_STATE && !(s->to >> next & 1))
-            return LOAD_FAIL(l, "%s: '%s' of '%s' is '%s', which is not among its 'to'", l->m->noun,
+            return LOAD_FAIL(l, "'%s' of '%s' is '%s', which is not among its 'to'",
                              i ? "fail" : "success", s->name, l->states[next].name);
     }
     return 0;
@@ -159,20 +157,19 @@ static int check_whole(struct batch_machine_loader *l)
     for (int i = 0; i < m->count; i++)
         final |= (uint64_t)batch_machine_is_final(m, i) << i;
     if (!final)
-        return LOAD_FAIL(l, "%s: there is no final state", m->noun);
+        return LOAD_FAIL(l, "there is no final state");
     for (int i = 0; i < m->count; i++) {
         const struct batch_machine_state *s = &m->states[i];
 
         if (!(reached >> i & 1))
-            return LOAD_FAIL(l, "%s: '%s' cannot be reached from '%s'", m->noun, s->name,
+            return LOAD_FAIL(l, "'%s' cannot be reached from '%s'", s->name,
                              m->states[m->first].name);
         if (!(reach(m, i) & final))
-            return LOAD_FAIL(l, "%s: no final state can be reached from '%s'", m->noun, s->name);
+            return LOAD_FAIL(l, "no final state can be reached from '%s'", s->name);
         if (m->is_job && batch_machine_is_final(m, i) && s->list == BATCH_LIST_PROCESSING)
             return LOAD_FAIL(
-                l,
-                "%s: the final state '%s' needs 'batch', the list of the batch that it belongs to",
-                m->noun, s->name);
+                l, "the final state '%s' needs 'batch', the list of the batch that it belongs to",
+                s->name);
     }
     return 0;
 }
@@ -184,11 +181,11 @@ static int load_machine(struct batch_machine_loader *l, const struct json *v)
     int i = 0;
 
     if (v->kind != JSON_OBJECT)
-        return LOAD_FAIL(l, "%s: is not an object", l->m->noun);
+        return LOAD_FAIL(l, "is not an object");
     TRY(json_only(v, MEMBERS, l->error));
     TRY(failed(json_get_object(v, "states", &states, l->error)));
     if (!states)
-        return LOAD_FAIL(l, "%s: 'states' is missing", l->m->noun);
+        return LOAD_FAIL(l, "'states' is missing");
     TRY(load_names(l, states));
     json_each(s, states)
         TRY(load_edges(l, s, &l->states[i++]));
@@ -207,12 +204,12 @@ static int check_batch(struct batch_machine_loader *l)
         int own = batch_machine_find(l->m, str_of(s->name));
 
         if (own == BATCH_NO_STATE)
-            return LOAD_FAIL(l, "batch: the state '%s' is required", s->name);
+            return LOAD_FAIL(l, "the state '%s' is required", s->name);
         for (int to = 0; to < standard->count; to++)
             if (batch_machine_allows(standard, i, to) &&
                 !batch_machine_allows(l->m, own,
                                       batch_machine_find(l->m, str_of(standard->states[to].name))))
-                return LOAD_FAIL(l, "batch: 'to' of '%s' must name '%s'", s->name,
+                return LOAD_FAIL(l, "'to' of '%s' must name '%s'", s->name,
                                  standard->states[to].name);
     }
     return 0;
@@ -235,7 +232,6 @@ int batch_machines_load(struct arena *a, struct str text, struct batch_machines 
     for (int i = 0; MEMBERS[i]; i++) {
         const struct json *one = json_get(v, MEMBERS[i]);
         struct batch_machine_loader l = {.a = a, .m = targets[i], .error = ret_error};
-
         if (!one)
             continue;
         *l.m = (struct batch_machine){.noun = l.m->noun, .is_job = l.m->is_job};

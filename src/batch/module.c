@@ -1,5 +1,4 @@
 /* The module of drover serve: its options, and what it opens. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,14 +32,9 @@ static void on_change(void *arg, const struct batch_event *e)
         batch_callbacks_wake(h->callbacks);
 }
 
-static void wake(void *arg, const struct batch_view *v, int max)
+static void wake(void *arg, const struct batch_view *v, uint32_t max)
 {
-    http_topic_wake(&((struct batch_server *)arg)->context->topic, batch_list_key(v), max);
-}
-
-static void on_available(void *arg, const struct batch_view *v, uint32_t count)
-{
-    wake(arg, v, (int)count);
+    http_topic_wake(&((struct batch_server *)arg)->context->topic, batch_list_key(v), (int)max);
 }
 
 static void on_stale(void *arg)
@@ -48,19 +42,9 @@ static void on_stale(void *arg)
     batch_watcher_stale(((struct batch_server *)arg)->watcher);
 }
 
-static void on_session(void *arg, struct keeper *k)
-{
-    batch_watcher_session(((struct batch_server *)arg)->watcher, !k);
-}
-
 static size_t count_waiting(void *arg, const struct batch_view *v)
 {
     return http_topic_parked(&((struct batch_server *)arg)->context->topic, batch_list_key(v));
-}
-
-static void on_reporting(void *arg)
-{
-    batch_callbacks_wake(((struct batch_server *)arg)->callbacks);
 }
 
 static void on_due(void *arg, const struct batch_report *report)
@@ -136,7 +120,7 @@ static int open_server(struct context *context, void **ret_module, struct err_in
     struct batch_server *h = mem_zalloc(sizeof *h);
     struct batch_store_options o = {.machines = &h->machines,
                                     .changed = on_change,
-                                    .available = on_available,
+                                    .available = wake,
                                     .stale = on_stale,
                                     .arg = h};
     struct batch_thread_options n = {.borrow = borrow,
@@ -147,7 +131,6 @@ static int open_server(struct context *context, void **ret_module, struct err_in
                                      .hook = on_batch_done,
                                      .waiting = count_waiting,
                                      .wake = wake,
-                                     .reporting = on_reporting,
                                      .arg = h};
 
     h->context = context;
@@ -158,9 +141,9 @@ static int open_server(struct context *context, void **ret_module, struct err_in
         return err;
     }
     n.store = h->store = batch_store_open(&o);
-    h->callbacks = batch_callbacks_open(&n);
+    n.callbacks = h->callbacks = batch_callbacks_open(&n);
     h->watcher = batch_watcher_open(&n);
-    context_listen(context, on_session, h);
+    context_listen(context, batch_watcher_session, h->watcher);
     *ret_module = h;
     return 0;
 }
@@ -202,15 +185,16 @@ static enum batch_kind_id kind_of(const struct http_request *r)
 bool batch_request_open(struct batch_request *d, struct http_request *r)
 {
     struct batch_server *h = r->arg;
-    *d = (struct batch_request){.server = h, .r = r, .in = r->in, .kind = kind_of(r)};
-    d->keeper = d->in->session.p ? session_of_request(h->context, r, d->in->session)
-                                 : context_keeper(h->context);
-    if (!d->keeper) {
-        if (!d->in->session.p)
+    const struct batch_in *in = r->in;
+    struct keeper *k =
+        in->session.p ? session_of_request(h->context, r, in->session) : context_keeper(h->context);
+    if (!k) {
+        if (!in->session.p)
             http_reply_error(r, 503, "the keeper is away: try again");
         return false;
     }
-    d->call = (struct batch_call){h->store, d->keeper, &r->arena, &d->why};
+    *d = (struct batch_request){
+        .r = r, .in = in, .kind = kind_of(r), .call = {h->store, k, &r->arena, &d->why}};
     if (batch_server_ready(h, &d->call)) {
         batch_request_close(d, DROVER_CLOSED);
         return false;
@@ -220,10 +204,11 @@ bool batch_request_open(struct batch_request *d, struct http_request *r)
 
 void batch_request_leave(struct batch_request *d)
 {
+    const struct batch_server *h = d->r->arg;
     if (d->in->session.p)
-        sessions_done(d->server->context->sessions, d->keeper);
+        sessions_done(h->context->sessions, d->call.k);
     else
-        context_return(d->server->context, d->keeper);
+        context_return(h->context, d->call.k);
 }
 
 void batch_request_close(struct batch_request *d, int err)

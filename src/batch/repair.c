@@ -4,7 +4,7 @@
  * keep working. An entry that was added to a list in between, and is wrong there, is left to the
  * next run.
  */
-#include "batch/repair.h"
+#include "batch/tools.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ __attribute__((format(printf, 4, 5))) static void report(struct batch_repair *f,
     va_end(args);
     f->totals.findings++;
     f->totals.repaired += repaired;
-    f->fn(f->arg, &(struct batch_finding){id, problem, repaired});
+    f->fn(f->arg, id, problem, repaired);
 }
 
 /* Commits a repair, if repairs were asked for. A conflict is left to the next run. */
@@ -63,7 +63,6 @@ static int each_child(struct batch_repair *f, const char *dir, const char *prefi
     TRY(batch_fail(f->c, keeper_children(f->c->k, dir, &names, NULL)));
     for (size_t i = 0; i < names.count; i++) {
         int64_t key = batch_entry_key(prefix, priority, str_of(names.names[i]));
-
         if (key >= 0)
             TRY(fn(f, names.names[i], key, arg));
         else if (what && (strcmp(dir, "/jobs") != 0 || strcmp(names.names[i], "states") != 0))
@@ -83,20 +82,8 @@ static int add_place(struct batch_repair *f, const char *name, int64_t key, void
     place.job = key % BATCH_ID_COUNT;
     if (!place.of_batch)
         place.key = key;
-    if (f->count == f->cap) {
-        f->cap = f->cap ? 2 * f->cap : 256;
-        f->places = mem_realloc(f->places, f->cap * sizeof *f->places);
-    }
+    mem_grow(f->places, f->count, f->cap);
     f->places[f->count++] = place;
-    return 0;
-}
-
-static int read_states(struct batch_repair *f)
-{
-    const struct batch_kind *jobs = &f->c->store->kinds[BATCH_KIND_JOB];
-    for (int i = 0; i < jobs->machine->count; i++)
-        TRY(each_child(f, jobs->views[i].dir, BATCH_ID_JOB, true, "an entry of a job, PP-JID",
-                       add_place, &(struct batch_place){.where = i}));
     return 0;
 }
 
@@ -155,7 +142,7 @@ static const char *list_of(struct batch_repair *f, const struct batch_place *p, 
     const struct batch_view *v = &f->c->store->kinds[BATCH_KIND_JOB].views[p->where];
     char bid[BATCH_ID_LEN + 1];
     if (!p->of_batch) {
-        batch_entry(v->prefix, v->priority, p->key, ret_entry);
+        memcpy(ret_entry, batch_view_entry(v, p->key).text, BATCH_ENTRY_LEN + 1);
         return v->dir;
     }
     batch_id(BATCH_ID_JOB, p->job, ret_entry);
@@ -259,11 +246,9 @@ static bool put_right(struct batch_repair *f, const struct batch_item *j,
     struct batch_txn t = BATCH_TXN(f->c);
     bool kept[2] = {false, false};
     int batch_to;
-
     txn_check(&t.txn, OP_ANY, j->version, "/jobs/%s/status", j->id);
     for (int i = 0; i < s->count; i++) {
         const struct batch_place *p = &s->found[i];
-
         if (is_right(s, p) && !kept[p->of_batch])
             kept[p->of_batch] = true;
         else
@@ -415,19 +400,18 @@ static int check_item(struct batch_repair *f, const char *id, int64_t number, vo
                    "%s", err == DROVER_DAMAGED ? c->why->text : "it has no status");
         return 0;
     }
-    if (!err)
-        err = check_index(f, &i);
-    if (!err && kind->id == BATCH_KIND_BATCH)
+    TRY(err);
+    TRY(check_index(f, &i));
+    if (kind->id == BATCH_KIND_BATCH)
         check_completion(f, &i);
-    return err;
+    return 0;
 }
 
 static int check_uuids(struct batch_repair *f)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    int err = keeper_children(f->c->k, "/batch-uuids", &names, NULL);
-
-    for (size_t i = 0; i < names.count && !err; i++) {
+    TRY(keeper_children(f->c->k, "/batch-uuids", &names, NULL));
+    for (size_t i = 0; i < names.count; i++) {
         const char *path = arena_printf(f->c->a, "/batch-uuids/%s", names.names[i]);
         struct batch_txn t = BATCH_TXN(f->c);
         struct keeper_stat stat;
@@ -443,13 +427,15 @@ static int check_uuids(struct batch_repair *f)
         report(f, commit(f, &t), path, "its batch '%.*s' does not exist",
                (int)(bid.len < 50 ? bid.len : 50), bid.p);
     }
-    return err;
+    return 0;
 }
 
 static int run(struct batch_repair *f)
 {
-    struct batch_kind *kinds = f->c->store->kinds;
-    TRY(read_states(f));
+    struct batch_kind *kinds = f->c->store->kinds, *jobs = &kinds[BATCH_KIND_JOB];
+    for (int i = 0; i < jobs->machine->count; i++)
+        TRY(each_child(f, jobs->views[i].dir, BATCH_ID_JOB, true, "an entry of a job, PP-JID",
+                       add_place, &(struct batch_place){.where = i}));
     TRY(each_child(f, "/batches", BATCH_ID_BATCH, false, "a batch", read_lists, NULL));
     if (f->count)
         qsort(f->places, f->count, sizeof *f->places, by_job);

@@ -40,6 +40,7 @@ static const struct batch_kind KINDS[BATCH_KINDS] = {
     [BATCH_KIND_JOB] = {.key = "job",
                         .plural = "jobs",
                         .prefix = BATCH_ID_JOB,
+                        .priority = true,
                         .dir = "/jobs",
                         .lists = "/jobs/states",
                         .queue = "ingest",
@@ -49,23 +50,60 @@ static const struct batch_kind KINDS[BATCH_KINDS] = {
     [BATCH_KIND_LARGE] = ACCESS_KIND("large", "accessLarge"),
 };
 
+/* Entries are offered in the order of their keys; names that are not entries are never offered. */
+static void classify(void *arg, struct str name, struct str data, const struct keeper_stat *stat,
+                     struct list_class *ret_class)
+{
+    const struct batch_view *v = arg;
+    (void)data, (void)stat;
+    ret_class->order = batch_entry_key(v->kind->prefix, v->kind->priority, name);
+    ret_class->idle = ret_class->order < 0;
+    ret_class->group = BATCH_VIEW_GROUP;
+}
+
+static void ready(void *arg, struct str group, uint32_t count)
+{
+    const struct batch_view *v = arg;
+    const struct batch_store_options *o = &v->kind->store->options;
+    (void)group;
+    o->available(o->arg, v, count);
+}
+
+static void lock_path(void *arg, struct str name, struct buf *ret_path)
+{
+    const struct batch_view *v = arg;
+    buf_printf(ret_path, "%s/%s/lock", v->kind->dir, name.p + name.len - BATCH_ID_LEN);
+}
+
+static void changed(void *arg)
+{
+    struct batch_view *v = arg;
+    const struct batch_store_options *o = &v->kind->store->options;
+    v->changed = true;
+    if (o->stale)
+        o->stale(o->arg);
+}
+
 static void open_kind(struct batch_store *r, enum batch_kind_id id)
 {
     struct batch_kind *k = &r->kinds[id];
-    bool job = id == BATCH_KIND_JOB;
     *k = KINDS[id];
     k->id = id;
+    k->store = r;
     k->machine = id == BATCH_KIND_BATCH ? &r->machines.batch
-                 : job                  ? &r->machines.job
+                 : id == BATCH_KIND_JOB ? &r->machines.job
                                         : &r->machines.access;
     for (int i = 0; i < k->machine->count; i++) {
-        k->views[i] = (struct batch_view){.prefix = k->prefix,
-                                          .priority = id == BATCH_KIND_JOB,
-                                          .items = k->dir,
-                                          .available = r->options.available,
-                                          .stale = r->options.stale,
-                                          .arg = r->options.arg};
-        batch_view_open(&k->views[i], k->lists, k->machine->states[i].dir);
+        struct batch_view *v = &k->views[i];
+        struct list_view_options o = {.dir = v->dir,
+                                      .lock_path = lock_path,
+                                      .classify = classify,
+                                      .ready = r->options.available ? ready : NULL,
+                                      .changed = changed,
+                                      .arg = v};
+        v->kind = k;
+        snprintf(v->dir, sizeof v->dir, "%s/%s", k->lists, k->machine->states[i].dir);
+        v->list = list_view_new(&o);
     }
 }
 
@@ -98,7 +136,7 @@ void batch_store_close(struct batch_store *r)
 {
     for (int k = 0; k < BATCH_KINDS; k++)
         for (int i = 0; i < r->kinds[k].machine->count; i++)
-            batch_view_close(&r->kinds[k].views[i]);
+            list_view_free(r->kinds[k].views[i].list);
     batch_job_cache_free(r->job_cache);
     pthread_mutex_destroy(&r->creating);
     pthread_mutex_destroy(&r->lock);
@@ -114,18 +152,16 @@ int batch_store_init(struct batch_call *c)
         "/access/small",    "/access/large",      "/drover",
         "/drover/access",   "/drover/legacy",
     };
-    int err = 0;
-
-    for (size_t i = 0; i < sizeof NODES / sizeof *NODES && !err; i++)
-        err = keeper_ensure(c->k, NODES[i], NO_BYTES);
-    for (int k = 0; k < BATCH_KINDS && !err; k++) {
+    for (size_t i = 0; i < sizeof NODES / sizeof *NODES; i++)
+        TRY(batch_fail(c, keeper_ensure(c->k, NODES[i], NO_BYTES)));
+    for (int k = 0; k < BATCH_KINDS; k++) {
         const struct batch_kind *kind = &c->store->kinds[k];
-        err = keeper_ensure(c->k, kind->lists, NO_BYTES);
-        for (int i = 0; i < kind->machine->count && !err; i++)
+        TRY(batch_fail(c, keeper_ensure(c->k, kind->lists, NO_BYTES)));
+        for (int i = 0; i < kind->machine->count; i++)
             if (k == BATCH_KIND_JOB || !batch_machine_is_final(kind->machine, i))
-                err = keeper_ensure(c->k, kind->views[i].dir, NO_BYTES);
+                TRY(batch_fail(c, keeper_ensure(c->k, kind->views[i].dir, NO_BYTES)));
     }
-    return batch_fail(c, err);
+    return 0;
 }
 
 struct str batch_now(struct batch_call *c)
@@ -176,19 +212,13 @@ int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_sta
 
 int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
 {
-    char path[1024];
-    PRINT_PATH(path, fmt);
-    return batch_fail(c, keeper_exists(c->k, path, ret_stat));
-}
-
-int batch_node_stat(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
-{
     struct keeper_stat stat = {0};
     char path[1024];
     PRINT_PATH(path, fmt);
-    TRY(batch_fail(c, batch_optional(keeper_exists(c->k, path, &stat))));
-    *ret_stat = stat;
-    return 0;
+    int err = keeper_exists(c->k, path, &stat);
+    if (ret_stat)
+        *ret_stat = stat;
+    return batch_fail(c, err);
 }
 
 int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
@@ -221,59 +251,10 @@ int batch_next_number(struct batch_call *c, const struct batch_kind *kind, int64
     return 0;
 }
 
-/* Entries are offered in the order of their keys; names that are not entries are never offered. */
-static void classify(void *arg, struct str name, struct str data, const struct keeper_stat *stat,
-                     struct list_class *ret_class)
-{
-    const struct batch_view *v = arg;
-    (void)data, (void)stat;
-    ret_class->order = batch_entry_key(v->prefix, v->priority, name);
-    ret_class->idle = ret_class->order < 0;
-    ret_class->group = BATCH_VIEW_GROUP;
-}
-
-static void ready(void *arg, struct str group, uint32_t count)
-{
-    const struct batch_view *v = arg;
-    (void)group;
-    v->available(v->arg, v, count);
-}
-
-static void lock_path(void *arg, struct str name, struct buf *ret_path)
-{
-    const struct batch_view *v = arg;
-    buf_printf(ret_path, "%s/%s/lock", v->items, name.p + name.len - BATCH_ID_LEN);
-}
-
-static void changed(void *arg)
-{
-    struct batch_view *v = arg;
-    v->changed = true;
-    if (v->stale)
-        v->stale(v->arg);
-}
-
-void batch_view_open(struct batch_view *v, const char *parent, const char *state)
-{
-    struct list_view_options o = {.dir = v->dir,
-                                  .lock_path = lock_path,
-                                  .classify = classify,
-                                  .ready = v->available ? ready : NULL,
-                                  .changed = changed,
-                                  .arg = v};
-    snprintf(v->dir, sizeof v->dir, "%s/%s", parent, state);
-    v->list = list_view_new(&o);
-}
-
-void batch_view_close(struct batch_view *v)
-{
-    list_view_free(v->list);
-}
-
 struct batch_entry_name batch_view_entry(const struct batch_view *v, int64_t key)
 {
     struct batch_entry_name entry;
-    batch_entry(v->prefix, v->priority, key, entry.text);
+    batch_entry(v->kind->prefix, v->kind->priority, key, entry.text);
     return entry;
 }
 
@@ -283,29 +264,24 @@ bool batch_view_has(const struct batch_view *v, int64_t key)
     return list_view_find(v->list, NULL, str_of(batch_view_entry(v, key).text), &item);
 }
 
-static struct batch_entry_name note(struct batch_txn *t, struct batch_view *v, int64_t key,
-                                    bool add)
+/* Notes the change for the commit. Returns the path of the entry. */
+static const char *note(struct batch_txn *t, struct batch_view *v, int64_t key, bool add)
 {
     struct batch_txn_list *l = arena_alloc(t->txn.a, sizeof *l);
     *l = (struct batch_txn_list){.view = v, .key = key, .add = add};
-    if (t->lists)
-        t->last_list->next = l;
-    else
-        t->lists = l;
-    t->last_list = l;
-    return batch_view_entry(v, key);
+    struct batch_txn_list **end = t->lists ? &t->last_list->next : &t->lists;
+    *end = t->last_list = l;
+    return arena_printf(t->txn.a, "%s/%s", v->dir, batch_view_entry(v, key).text);
 }
 
 void batch_txn_list_add(struct batch_txn *t, int name, struct batch_view *v, int64_t key)
 {
-    struct batch_entry_name entry = note(t, v, key, true);
-    txn_create(&t->txn, name, NO_BYTES, 0, "%s/%s", v->dir, entry.text);
+    txn_create(&t->txn, name, NO_BYTES, 0, "%s", note(t, v, key, true));
 }
 
 void batch_txn_list_remove(struct batch_txn *t, int name, struct batch_view *v, int64_t key)
 {
-    struct batch_entry_name entry = note(t, v, key, false);
-    txn_delete(&t->txn, name, KEEPER_ANY_VERSION, "%s/%s", v->dir, entry.text);
+    txn_delete(&t->txn, name, KEEPER_ANY_VERSION, "%s", note(t, v, key, false));
 }
 
 void batch_txn_job_list(struct batch_txn *t, int name, const char *bid, enum batch_list list,
@@ -327,7 +303,6 @@ int batch_txn_commit(struct batch_call *c, struct batch_txn *t, int witness)
     for (const struct batch_txn_list *l = t->lists; l; l = l->next) {
         struct batch_entry_name entry = batch_view_entry(l->view, l->key);
         struct list_class class = {.order = l->key, .group = BATCH_VIEW_GROUP};
-
         list_view_done(l->view->list, 1, err);
         if (!err && l->add)
             list_view_add(l->view->list, str_of(entry.text), &class, 0);

@@ -54,13 +54,8 @@ struct batch_call {
 /* The list of a state, and the view of it that the acquirers of this process share. */
 struct batch_view {
     char dir[96];
-    const char *prefix; /* of the ids */
-    bool priority;      /* entries are PP-ID */
-    const char *items;  /* parent of the items: "/jobs" */
+    const struct batch_kind *kind;
     struct list_view *list;
-    void (*available)(void *arg, const struct batch_view *v, uint32_t count); /* or NULL */
-    void (*stale)(void *arg);                                                 /* or NULL */
-    void *arg;
 
     /* For acquires that wait, see watch.c. */
     atomic_bool wanted;       /* one is about to wait, or an item was locked while one waits */
@@ -70,10 +65,6 @@ struct batch_view {
 };
 
 #define BATCH_VIEW_GROUP STR("all") /* of every entry of a view */
-
-/* The members above except dir and list are set. */
-void batch_view_open(struct batch_view *v, const char *parent, const char *state);
-void batch_view_close(struct batch_view *v);
 
 /* The name of an entry. */
 struct batch_entry_name {
@@ -105,10 +96,7 @@ struct batch_txn {
     } * lists, *last_list; /* its changes to lists, in order */
 };
 
-#define BATCH_TXN(call)                                                                            \
-    {                                                                                              \
-        .txn = {.a = (call)->a }                                                                   \
-    }
+#define BATCH_TXN(call) ((struct batch_txn){.txn = {.a = (call)->a}})
 
 /* Adds an entry to a list, or removes it. */
 void batch_txn_list_add(struct batch_txn *t, int name, struct batch_view *v, int64_t key);
@@ -150,7 +138,6 @@ enum batch_kind_id {
 };
 
 enum { BATCH_NODES_MAX = 5, BATCH_PATH_LEN = 31 };
-
 enum { BATCH_INCOMPLETE_MAX = 256, BATCH_INCOMPLETE_RETRY_MS = 100 };
 
 /* What this process has seen of a kind. Guarded by the lock of the store. */
@@ -165,8 +152,10 @@ struct batch_index_state {
 /* A kind of item: where it is in the tree, its states, and the list of each state. */
 struct batch_kind {
     enum batch_kind_id id;
+    const struct batch_store *store;
     const char *key, *plural;               /* in JSON and events: "batch", "batches" */
     const char *prefix;                     /* of its ids */
+    bool priority;                          /* entries of its lists are PP-ID */
     const char *dir;                        /* "/batches" */
     const char *lists;                      /* parent of its lists: "/drover/batch" */
     const char *queue;                      /* the queue lock that stops acquiring, or NULL */
@@ -234,8 +223,7 @@ int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const 
     __attribute__((format(printf, 3, 4)));
 
 /* For a node that need not exist: 0, and the stat is zero (so is its czxid). */
-int batch_node_stat(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+#define batch_node_stat(...) batch_optional(batch_node_exists(__VA_ARGS__))
 
 /* The names of a node's children, in the arena. */
 int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,

@@ -19,9 +19,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "batch/callback.h"
-#include "batch/item.h"
-#include "http/server.h"
+#include "batch/server.h"
 
 enum { REST_MS = LIST_PARK_MS };
 
@@ -88,7 +86,7 @@ static void give_back(struct batch_watcher *w)
     w->k = NULL;
 }
 
-static void wake_kind(struct batch_watcher *w, enum batch_kind_id id, int max)
+static void wake_kind(struct batch_watcher *w, enum batch_kind_id id, uint32_t max)
 {
     const struct batch_kind *kind = &w->o.store->kinds[id];
     for (int i = 0; i < kind->machine->count; i++)
@@ -154,10 +152,8 @@ static bool attend_view(struct batch_watcher *w, struct batch_call *c, struct ba
 static void attend_all(struct batch_watcher *w, struct batch_call *c, bool all, int64_t *next_ms)
 {
     struct batch_kind *kinds = c->store->kinds;
-
     for (int id = 0; id < BATCH_KINDS; id++) {
         bool waiting = false;
-
         for (int i = 0; i < kinds[id].machine->count; i++)
             waiting |= attend_view(w, c, &kinds[id].views[i], all, next_ms);
         if (id == BATCH_KIND_BATCH || (waiting && id != BATCH_KIND_JOB))
@@ -171,13 +167,13 @@ static void attend_all(struct batch_watcher *w, struct batch_call *c, bool all, 
         wake_kind(w, BATCH_KIND_JOB, 1);
     for (int i = NODE_REPORTING; i <= NODE_UPDATE_REPORTING; i++)
         if (renew(w, (enum batch_node)i, c->k, next_ms))
-            w->o.reporting(w->o.arg);
+            batch_callbacks_wake(w->o.callbacks);
 }
 
 static void attend(struct periodic *thread, void *arg)
 {
     struct batch_watcher *w = arg;
-    struct arena a = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct err_info why;
     int64_t now_ms = clock_boot_ms(), next_ms = now_ms + BATCH_RETRY_MS;
     if (atomic_exchange(&w->ended, false))
@@ -191,7 +187,6 @@ static void attend(struct periodic *thread, void *arg)
         next_ms = w->all_ms + BATCH_SWEEP_MS;
         attend_all(w, &c, all, &next_ms);
     }
-    arena_release(&a);
     now_ms = clock_boot_ms();
     periodic_next(thread, next_ms > now_ms ? next_ms - now_ms : 0);
 }
@@ -249,9 +244,10 @@ void batch_watcher_want(struct batch_watcher *w, struct batch_view *v)
         batch_watcher_stale(w);
 }
 
-void batch_watcher_session(struct batch_watcher *w, bool ended)
+void batch_watcher_session(void *arg, struct keeper *k)
 {
-    if (ended)
+    struct batch_watcher *w = arg;
+    if (!k)
         w->ended = true;
     batch_watcher_stale(w);
 }

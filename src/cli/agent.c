@@ -174,7 +174,8 @@ static void on_wake(uv_async_t *async)
     pthread_mutex_unlock(&a->lock);
     for (struct agent_run *next; over; over = next) {
         next = over->next;
-        agent_free_run(over);
+        arena_release(&over->arena);
+        free(over);
     }
     for (struct agent_run *r = a->runs; r != before; r = r->next) {
         if (stopping)
@@ -232,7 +233,7 @@ static void open_loop(struct agent *a)
     UV_CHECK(uv_timer_init(&a->loop, &a->flush));
     a->wake.data = a->flush.data = a;
     UV_CHECK(uv_timer_start(&a->flush, on_flush, AGENT_FLUSH_MS, AGENT_FLUSH_MS));
-    a->runner = runner_open(&a->loop, RUNNER_BY_CGROUP);
+    a->runner = runner_open(&a->loop);
     for (int i = 0; i < 2; i++) {
         UV_CHECK(uv_signal_init(&a->loop, &a->signals[i]));
         a->signals[i].data = a;

@@ -94,6 +94,5 @@ void *agent_renew_main(void *arg);
 void *agent_send_main(void *arg);
 
 void agent_send(struct agent_run *r, int stream, struct buf *text); /* takes text */
-void agent_free_run(struct agent_run *r);
 
 #endif

@@ -13,12 +13,6 @@
 
 const char *const AGENT_OUTPUTS[RUN_STREAMS] = {"stdout", "stderr", "mixedout"};
 
-void agent_free_run(struct agent_run *r)
-{
-    arena_release(&r->arena);
-    free(r);
-}
-
 static bool has_given_up(struct agent *a)
 {
     LOCKED(&a->lock);
@@ -96,7 +90,7 @@ static struct agent_run *start_node(struct agent *a, int64_t task, struct str da
     r->task_data = arena_text(&r->arena, data);
     r->node = arena_printf(&r->arena, "%" PRId64, node);
     r->spec = json_parse(&r->arena, text, NULL);
-    json_get_int(r->spec, "attempt", &r->attempt, NULL);
+    r->attempt = json_int_of(r->spec, "attempt");
     return r;
 }
 
@@ -106,11 +100,7 @@ static void start_all(struct agent *a, struct str body)
     struct str text = {arena_text(&scratch, body), body.len};
     const struct json *list = json_get(json_parse(&scratch, text, NULL), "tasks");
     json_each(v, json_list(list)) {
-        struct str data = {0};
-        int64_t task = 0;
-        if (json_get_int(v, "id", &task, NULL) != 1 || json_get_text(v, "data", &data, NULL) < 0)
-            continue;
-        struct agent_run *r = start_node(a, task, data);
+        struct agent_run *r = start_node(a, json_int_of(v, "id"), json_text_of(v, "data"));
         if (!r)
             continue;
         pthread_mutex_lock(&a->lock);
@@ -300,9 +290,8 @@ static void send_piece(struct agent *a, const struct agent_message *m)
              AGENT_OUTPUTS[m->stream], r->attempt, a->client, from) != 200)
         return;
     const struct json *v = json_get(reply.json, "pagination");
-    struct str next_text, pid_text;
-    if (json_get_text(v, "next", &next_text, NULL) == 1 &&
-        json_get_text(v, "pid", &pid_text, NULL) == 1) {
+    struct str next_text = json_text_of(v, "next"), pid_text = json_text_of(v, "pid");
+    if (next_text.len && pid_text.len) {
         snprintf(next, sizeof r->sent->next, "%.*s", STR_ARGS(next_text));
         snprintf(pid, sizeof r->sent->pid, "%.*s", STR_ARGS(pid_text));
     }

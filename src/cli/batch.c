@@ -144,14 +144,6 @@ static void read_states(struct tally *t, const struct json *machines)
     }
 }
 
-static void count_jobs(struct tally *t, const struct json *jobs)
-{
-    t->total += jobs->count;
-    json_each(job, jobs)
-        for (struct tally_state *s = t->states; s < t->end; s++)
-            s->count += str_eq(s->name, json_text_of(job, "state"));
-}
-
 static void put_bar(int64_t part, int64_t whole, enum term_colour colour, const char *rest)
 {
     int full = whole ? (int)(part * BAR_WIDTH / whole) : 0;
@@ -221,8 +213,10 @@ static int tally_jobs(struct client *c, const char *bid, struct tally *t)
         TRY(client_call(c, &reply, NULL, "GET /v1/jobs?batch=%s&limit=%d&start=%lld", bid, PAGE,
                         (long long)t->total));
         jobs = json_get(reply.json, "jobs");
-        if (jobs)
-            count_jobs(t, jobs);
+        t->total += jobs ? jobs->count : 0;
+        json_each(job, json_list(jobs))
+            for (struct tally_state *s = t->states; s < t->end; s++)
+                s->count += str_eq(s->name, json_text_of(job, "state"));
     } while (jobs && jobs->count == PAGE);
     return CMD_OK;
 }

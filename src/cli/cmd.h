@@ -116,19 +116,15 @@ int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
 /* The name that a mistyped word was probably meant to be, or NULL. */
 const char *cmd_nearest(const char *word, const char *const *names, size_t count);
 
-/*
- * Prints a script with which a shell ("bash", "zsh") completes the commands and options, generated
- * from the tables. False: there is none for that shell.
- */
-bool completion_print(const char *shell, const struct cmd *drover);
-
-/* The commands, in the order of main.c. */
+/* All commands, and each one, in the order of main.c. */
+extern const struct cmd cmd_drover;
 extern const struct cmd cmd_serve, cmd_fsck;
 extern const struct cmd cmd_add, cmd_claim, cmd_done, cmd_renew, cmd_work, cmd_ls, cmd_groups,
     cmd_group, cmd_task, cmd_update;
 extern const struct cmd cmd_graph_run, cmd_exec, cmd_nodes, cmd_show, cmd_log, cmd_wait, cmd_kill,
     cmd_retry, cmd_top, cmd_agent;
 extern const struct cmd cmd_world, cmd_world_work, cmd_queue, cmd_queue_work, cmd_workers;
-extern const struct cmd cmd_batch, cmd_job, cmd_job_work, cmd_lock, cmd_access, cmd_legacy;
+extern const struct cmd cmd_batch, cmd_job, cmd_job_work, cmd_lock, cmd_access, cmd_legacy,
+    cmd_completion;
 
 #endif

@@ -1,4 +1,6 @@
 /*
+ * drover completion - prints a script with which a shell completes the commands and options.
+ *
  * A script is a frame of text, and in it tables with a line for each command: which words may stand
  * in each place. The tables of options tell what these are: "strict|none" are words, FILE and DIR
  * are files, GROUP is asked from the server.
@@ -8,8 +10,6 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-static const struct cmd *drover;
 
 /* What may stand in one place. */
 
@@ -48,21 +48,26 @@ static void print_words(const char *text)
 static const struct cmd *const *next_commands(const struct cmd *c)
 {
     static const struct cmd *const none[] = {NULL};
-    return !strcmp(c->name, "help") ? drover->subs : c->subs ? c->subs : none;
+    return !strcmp(c->name, "help") ? cmd_drover.subs : c->subs ? c->subs : none;
 }
 
 /* A case that matches every command; the same for bash and zsh. */
 static void print_name(const struct cmd *c)
 {
-    printf("%s'%s'", c == drover->subs[0] ? "" : "|", c->name);
+    printf("%s'%s'", c == cmd_drover.subs[0] ? "" : "|", c->name);
 }
 
-/* How a shell completes the value of an option. */
+/* How the shell completes the value of an option. */
 struct value_style {
     const char *before_words, *after_words, *files, *nothing;
 };
 
-static void print_values(const struct cmd *c, const struct value_style *style)
+static const struct value_style BASH_VALUES = {"words='", "'", "kind=files", "kind=nothing"},
+                                ZSH_VALUES = {"compadd --", "; return", "_files; return",
+                                              ":; return"},
+                                *style;
+
+static void print_values(const struct cmd *c)
 {
     struct option options[CMD_OPTIONS_MAX];
     size_t count = cmd_all_options(c, options);
@@ -84,11 +89,6 @@ static void print_values(const struct cmd *c, const struct value_style *style)
 
 /* bash */
 
-static void bash_values(const struct cmd *c)
-{
-    print_values(c, &(struct value_style){"words='", "'", "kind=files", "kind=nothing"});
-}
-
 static void bash_command(const struct cmd *c)
 {
     enum completion_kind kind = kind_of(c->operands);
@@ -97,7 +97,7 @@ static void bash_command(const struct cmd *c)
     printf("    '%s') options='", c->name);
     for (size_t i = 0; i < count; i++)
         printf("--%s ", options[i].name);
-    printf("--help%s' words='", c == drover ? " --version" : "");
+    printf("--help%s' words='", c == &cmd_drover ? " --version" : "");
     for (const struct cmd *const *sub = next_commands(c); *sub; sub++)
         printf(" %s", cmd_word(*sub));
     if (kind == KIND_WORDS)
@@ -108,11 +108,6 @@ static void bash_command(const struct cmd *c)
 }
 
 /* zsh */
-
-static void zsh_values(const struct cmd *c)
-{
-    print_values(c, &(struct value_style){"compadd --", "; return", "_files; return", ":; return"});
-}
 
 /* 'word:what it is about', up to the end of a line, in quotes. */
 static void zsh_item(const char *dashes, const char *word, const char *about)
@@ -181,7 +176,7 @@ static const struct part BASH[] = {
      "    esac\n"
      "  done\n"
      "  case \"$command $prev\" in\n",
-     bash_values},
+     print_values},
     {"  *)\n"
      "    case \"$command\" in\n",
      bash_command, true},
@@ -219,7 +214,7 @@ static const struct part ZSH[] = {
      "    esac\n"
      "  done\n"
      "  case \"$command ${words[CURRENT-1]}\" in\n",
-     zsh_values},
+     print_values},
     {"  esac\n"
      "  if [[ ${words[CURRENT]} == -* ]]; then\n"
      "    case \"$command\" in\n"
@@ -246,18 +241,24 @@ static void print_table(const struct cmd *group, void (*print)(const struct cmd 
     }
 }
 
-bool completion_print(const char *shell, const struct cmd *all)
+static int run_completion(const struct cmd_call *call)
 {
-    bool bash = !strcmp(shell, "bash");
-    if (!bash && strcmp(shell, "zsh") != 0)
-        return false;
-    drover = all;
+    bool bash = !strcmp(call->operands[0], "bash");
+    if (!bash && strcmp(call->operands[0], "zsh") != 0)
+        return cmd_usage_error(call->cmd, "'%s' is none of bash|zsh", call->operands[0]);
+    style = bash ? &BASH_VALUES : &ZSH_VALUES;
     for (const struct part *p = bash ? BASH : ZSH;; p++) {
         fputs(p->text, stdout);
         if (!p->print)
-            return true;
+            return CMD_OK;
         if (p->drover_too)
-            p->print(drover);
-        print_table(drover, p->print);
+            p->print(&cmd_drover);
+        print_table(&cmd_drover, p->print);
     }
 }
+
+const struct cmd cmd_completion =
+    CMD_INIT("completion", "print a completion script for a shell", "bash|zsh",
+             "Prints a script with which the shell completes the commands and options of\n"
+             "drover: source <(drover completion bash). 'make install' installs it.",
+             NULL, CMD_LOCAL, run_completion);

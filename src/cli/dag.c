@@ -275,10 +275,8 @@ static int run_log(const struct cmd_call *call)
     struct client_reply reply;
 
     TRY(client_open(&c, &call->client));
-    if (!option_digits(f.id, 0, INT64_C(999999999999999999), &(int64_t){0})) {
-        client_error("'%s' is not the id of a node", f.id);
-        return CMD_USAGE;
-    }
+    if (!option_digits(f.id, 0, INT64_C(999999999999999999), &(int64_t){0}))
+        return client_misuse("'%s' is not the id of a node", f.id);
     TRY(client_call(&c, &reply, NULL, "GET /v1/nodes/%s", f.id));
     for (bool more = true; more;) {
         char before[24];

@@ -163,8 +163,8 @@ static void print_output(struct graph_run *r, const char *id)
     fflush(stderr);
 }
 
-/* Reports a node that has ended, with its output if it failed. */
-static void report_end(struct graph_run *r, const struct graph_node *n)
+/* Reports once that a node has ended, with its output if it failed. */
+static void report_end(struct graph_run *r, struct graph_node *n)
 {
     bool failed = !strcmp(n->state, "failed"), killed = !strcmp(n->state, "killed");
     r->ended++;
@@ -179,15 +179,7 @@ static void report_end(struct graph_run *r, const struct graph_node *n)
     }
     if (failed)
         print_output(r, n->id);
-}
-
-static void report_ends(struct graph_run *r)
-{
-    for (uint32_t i = 0; i < r->file.count; i++)
-        if (r->file.nodes[i].reason) {
-            report_end(r, &r->file.nodes[i]);
-            r->file.nodes[i].reason = NULL;
-        }
+    n->reason = NULL;
 }
 
 /* Notes the state of a node, and in *last the node that the status line names. */
@@ -389,7 +381,9 @@ static int follow_nodes(struct graph_run *r)
         if (!list)
             break;
         ended = read_states(r, list);
-        report_ends(r);
+        for (struct graph_node *n = r->file.nodes; n < r->file.nodes + r->file.count; n++)
+            if (n->reason)
+                report_end(r, n);
         if (r->failed && !r->keep_going && !r->stopped) {
             r->stopped = true;
             kill_nodes(r, true);
@@ -406,7 +400,7 @@ static int print_file(struct graph_run *r)
 {
     CLEANUP(buf_release) struct buf b = {0};
     if (r->dot || r->mermaid)
-        graph_file_put_picture(&b, &r->file, r->dot ? GRAPH_DOT : GRAPH_MERMAID);
+        graph_file_put_picture(&b, &r->file, r->dot);
     else
         graph_file_put_plan(&b, &r->file);
     fwrite(b.p, 1, b.len, stdout);

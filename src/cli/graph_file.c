@@ -190,10 +190,9 @@ int graph_file_read(struct graph_file *f, const char *path)
         return CMD_USAGE;
     struct str text = arena_take(&f->arena, &b);
     bool is_yaml = text.p[strspn(text.p, " \t\r\n")] != '{';
-    if (!graph_file_parse(f, text, is_yaml, base_name(&f->arena, path), &why))
-        return CMD_OK;
-    client_error("%s: %s", path, why.text);
-    return CMD_USAGE;
+    if (graph_file_parse(f, text, is_yaml, base_name(&f->arena, path), &why))
+        return client_misuse("%s: %s", path, why.text);
+    return CMD_OK;
 }
 
 /* For the API. */
@@ -338,12 +337,11 @@ static const char *shape_of(const struct graph_node *n)
                                            : "";
 }
 
-static void put_edge(struct buf *b, uint32_t from, uint32_t to, const char *branch,
-                     enum graph_language language)
+static void put_edge(struct buf *b, uint32_t from, uint32_t to, const char *branch, bool dot)
 {
-    if (language == GRAPH_DOT && branch)
+    if (dot && branch)
         buf_printf(b, "  n%" PRIu32 " -> n%" PRIu32 " [label=\"%s\"];\n", from, to, branch);
-    else if (language == GRAPH_DOT)
+    else if (dot)
         buf_printf(b, "  n%" PRIu32 " -> n%" PRIu32 ";\n", from, to);
     else if (branch)
         buf_printf(b, "    n%" PRIu32 " --> |%s| n%" PRIu32 "\n", from, branch, to);
@@ -351,9 +349,8 @@ static void put_edge(struct buf *b, uint32_t from, uint32_t to, const char *bran
         buf_printf(b, "    n%" PRIu32 " --> n%" PRIu32 "\n", from, to);
 }
 
-void graph_file_put_picture(struct buf *b, const struct graph_file *f, enum graph_language to)
+void graph_file_put_picture(struct buf *b, const struct graph_file *f, bool dot)
 {
-    bool dot = to == GRAPH_DOT;
     if (dot) {
         buf_printf(b, "digraph ");
         put_quoted(b, f->name);
@@ -368,7 +365,7 @@ void graph_file_put_picture(struct buf *b, const struct graph_file *f, enum grap
     }
     for (uint32_t i = 0; i < f->count; i++)
         for (uint32_t k = 0; k < f->nodes[i].after_count; k++)
-            put_edge(b, f->nodes[i].after[k], i, branch_of(&f->nodes[i]), to);
+            put_edge(b, f->nodes[i].after[k], i, branch_of(&f->nodes[i]), dot);
     if (dot)
         buf_printf(b, "}\n");
 }

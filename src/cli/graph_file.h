@@ -64,9 +64,8 @@ void graph_file_put_end(struct buf *b, struct graph_file *f);
 /* Appends what would run, in order, a line for each node. */
 void graph_file_put_plan(struct buf *b, const struct graph_file *f);
 
-/* Appends the graph in the language of Graphviz or Mermaid. */
-enum graph_language { GRAPH_DOT, GRAPH_MERMAID };
-void graph_file_put_picture(struct buf *b, const struct graph_file *f, enum graph_language to);
+/* Appends the graph in the language of Graphviz (dot) or Mermaid. */
+void graph_file_put_picture(struct buf *b, const struct graph_file *f, bool dot);
 
 /* Converts YAML to JSON. Scalars become texts, except integers after keys that take a number. */
 int graph_yaml_to_json(struct str yaml, struct buf *ret_json, struct err_info *ret_error);

@@ -108,18 +108,18 @@ void client_close(struct client *c)
 
 /* Calls. */
 
-static int send_request(struct client *c, struct client_reply *ret_reply, const char *body,
-                        const char *request, va_list ap)
+int client_try(struct client *c, struct client_reply *ret_reply, const char *body,
+               const char *request, ...)
 {
     struct str sent = body ? str_of(body) : (struct str){0};
     struct transport_answer answer;
-    CLEANUP(mem_free) char *method;
     struct err_info e;
     int tries = 0;
+    va_list ap;
 
-    if (vasprintf(&method, request, ap) < 0)
-        err_fatal("out of memory");
-    char *path = strchr(method, ' ');
+    va_start(ap, request);
+    char *method = arena_vprintf(&c->arena, request, ap), *path = strchr(method, ' ');
+    va_end(ap);
     *path++ = '\0';
     do
         c->err = transport_call(c->transport, method, path, sent, TRANSPORT_TIMEOUT_MS + c->wait_ms,
@@ -135,25 +135,14 @@ static int send_request(struct client *c, struct client_reply *ret_reply, const 
     return CMD_OK;
 }
 
-int client_try(struct client *c, struct client_reply *ret_reply, const char *body,
-               const char *request, ...)
-{
-    va_list ap;
-    va_start(ap, request);
-    int status = send_request(c, ret_reply, body, request, ap);
-    va_end(ap);
-    return status;
-}
-
 int client_call(struct client *c, struct client_reply *ret_reply, const char *body,
                 const char *request, ...)
 {
     va_list ap;
     va_start(ap, request);
-    int status = send_request(c, ret_reply, body, request, ap);
+    const char *text = arena_vprintf(&c->arena, request, ap);
     va_end(ap);
-    if (status)
-        return status;
+    TRY(client_try(c, ret_reply, body, "%s", text));
     if (ret_reply->status < 200 || ret_reply->status > 299)
         return client_refused(c, ret_reply);
     if (ret_reply->body.len && !ret_reply->json)
@@ -178,9 +167,9 @@ int client_refused(const struct client *c, const struct client_reply *reply)
 void client_describe(const struct client *c, const struct client_reply *reply,
                      struct err_info *ret_error)
 {
-    const struct json *errors = reply ? json_get(reply->json, "errors") : NULL,
+    const struct json *errors = c->err ? NULL : json_get(reply->json, "errors"),
                       *first = errors && errors->kind == JSON_LIST ? errors->first : NULL;
-    if (!reply)
+    if (c->err)
         *ret_error = c->error;
     else if (first && first->kind == JSON_TEXT)
         err_set(ret_error, 0, "%.*s", STR_ARGS(first->text));

@@ -73,7 +73,7 @@ int client_try(struct client *c, struct client_reply *ret_reply, const char *bod
                const char *request, ...) __attribute__((format(printf, 4, 5)));
 int client_refused(const struct client *c, const struct client_reply *reply);
 
-/* The message of a reply; NULL: of the last call, which had none. */
+/* The message of the last call: why it had no reply, or what its reply says. */
 void client_describe(const struct client *c, const struct client_reply *reply,
                      struct err_info *ret_error);
 
@@ -85,6 +85,9 @@ void client_print_json(const struct client_reply *reply);
 
 /* "drover: ..." on stderr, as one write. Returns CMD_FAILURE. */
 int client_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same about input of the user that is wrong. The value is CMD_USAGE. */
+#define client_misuse(...) (client_error(__VA_ARGS__), CMD_USAGE)
 
 /* Appends a file to b; "-" is standard input. Prints the error. Exit status. */
 int client_read_file(const char *name, size_t len_max, struct buf *b);

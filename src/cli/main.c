@@ -4,9 +4,17 @@
 #include "cli/cmd.h"
 #include "drover.h"
 
-static int run_help(const struct cmd_call *call);
-static int run_completion(const struct cmd_call *call);
-static int run_version(const struct cmd_call *call);
+static int run_help(const struct cmd_call *call)
+{
+    return cmd_help(&cmd_drover, call->count, call->operands);
+}
+
+static int run_version(const struct cmd_call *call)
+{
+    (void)call;
+    puts("drover " DROVER_VERSION);
+    return CMD_OK;
+}
 
 static const struct cmd *const COMMANDS[] = {
     &cmd_serve,
@@ -42,43 +50,21 @@ static const struct cmd *const COMMANDS[] = {
     CMD("help", "explain drover, or one command", "[COMMAND...]",
         "Explains a command, or lists them.", NULL, CMD_LOCAL, run_help, .heading = "About drover",
         .flag = "--help"),
-    CMD("completion", "print a completion script for a shell", "bash|zsh",
-        "Prints a script with which the shell completes the commands and options of\n"
-        "drover: source <(drover completion bash). 'make install' installs it.",
-        NULL, CMD_LOCAL, run_completion),
+    &cmd_completion,
     CMD("version", "print the version", NULL, "Prints the version.", NULL, CMD_LOCAL, run_version,
         .flag = "--version"),
     NULL,
 };
 
-static const struct cmd DROVER = {
+const struct cmd cmd_drover = {
     .name = "",
     .about = "Stores tasks, runs them in order, and never loses one.",
     .subs = COMMANDS,
 };
 
-static int run_help(const struct cmd_call *call)
-{
-    return cmd_help(&DROVER, call->count, call->operands);
-}
-
-static int run_completion(const struct cmd_call *call)
-{
-    if (!completion_print(call->operands[0], &DROVER))
-        return cmd_usage_error(call->cmd, "'%s' is none of bash|zsh", call->operands[0]);
-    return CMD_OK;
-}
-
-static int run_version(const struct cmd_call *call)
-{
-    (void)call;
-    puts("drover " DROVER_VERSION);
-    return CMD_OK;
-}
-
 int main(int argc, char **argv)
 {
-    int status = cmd_run(&DROVER, argc, argv);
+    int status = cmd_run(&cmd_drover, argc, argv);
     if (fflush(stdout)) { /* output that nobody received is a failure */
         perror("drover: cannot write to standard output");
         return CMD_FAILURE;

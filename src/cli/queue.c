@@ -7,20 +7,6 @@ enum { POST_AT_ONCE = 500, POST_LEN_MAX = 512 * 1024, MESSAGE_LEN_MAX = 1000 * 1
 
 /* ls: the server returns a long list in pages, which are shown as one. */
 
-static int read_pages(struct client *c, struct buf *list)
-{
-    const char *after = "", *mark = "";
-    struct client_reply reply;
-    do {
-        TRY(client_call(c, &reply, NULL, "GET /v1/queues%s%s", mark, after));
-        json_each(queue, json_list(json_get(reply.json, "queues")))
-            json_put_raw(list, queue->raw);
-        mark = "?after=";
-        after = client_quote(c, json_text_of(reply.json, "next"));
-    } while (json_get(reply.json, "next"));
-    return CMD_OK;
-}
-
 static int run_ls(const struct cmd_call *call)
 {
     static const struct verb_column columns[] = {
@@ -31,12 +17,20 @@ static int run_ls(const struct cmd_call *call)
     };
     CLEANUP(client_close) struct client c = {0};
     CLEANUP(buf_release) struct buf list = {0};
+    const char *after = "", *mark = "";
+    struct client_reply reply;
     struct err_info e;
 
     TRY(client_open(&c, &call->client));
     json_open(&list, '{');
     json_member_open(&list, "queues", '[');
-    TRY(read_pages(&c, &list));
+    do {
+        TRY(client_call(&c, &reply, NULL, "GET /v1/queues%s%s", mark, after));
+        json_each(queue, json_list(json_get(reply.json, "queues")))
+            json_put_raw(&list, queue->raw);
+        mark = "?after=";
+        after = client_quote(&c, json_text_of(reply.json, "next"));
+    } while (json_get(reply.json, "next"));
     json_close(&list, ']');
     json_close(&list, '}');
     if (call->client.json)
@@ -65,10 +59,7 @@ static int send_messages(struct post *p)
     TRY(client_call(&p->client, &reply, buf_text(&p->body), "POST /v1/queues/%s/messages",
                     client_quote(&p->client, str_of(p->call->operands[0]))));
     p->count = p->body.len = 0;
-    if (p->call->client.json)
-        client_print_json(&reply);
-    else
-        verb_print_words(json_get(reply.json, "ids"));
+    verb_print(p->call, &reply, verb_print_word);
     arena_reset(&p->client.arena);
     return CMD_OK;
 }

@@ -20,10 +20,10 @@
 enum { TICK_MS = 250, EMPTY_MS = 500, AUTH_LEN_MAX = 1024 };
 
 static struct drover_queues_options queues;
-static struct drover_worker_options options;
+static struct drover_worker_options options = {.quiet_ms = 3000, .poll_ms = 10000};
 static const char *auth_file, *only;
 static int policy; /* index of the word of --on-failure */
-static int64_t settle_ms = 3000, poll_ms = 10000, timeout_ms = 10000;
+static int64_t timeout_ms = 10000;
 
 static struct drover_worker *running;
 static atomic_bool ended;
@@ -68,12 +68,6 @@ static bool renew(void *arg)
     return drover_message_is_sure(arg);
 }
 
-/* With "skip" the first failure is the last; with "stop" the message stays where it is. */
-static enum worker_outcome apply_policy(enum worker_outcome outcome)
-{
-    return outcome == WORKER_RETRY && options.policy != DROVER_RETRY ? WORKER_DEAD : outcome;
-}
-
 static int handle(void *arg, struct drover_message *m)
 {
     const struct cmd_call *call = arg;
@@ -95,7 +89,10 @@ static int handle(void *arg, struct drover_message *m)
     snprintf(fence, sizeof fence, "DROVER_FENCE=%" PRId64, m->fence);
     const struct child_options o = {
         .argv = call->command, .tick_ms = TICK_MS, .tick = renew, .arg = m};
-    enum worker_outcome outcome = apply_policy(worker_try(o, &item));
+    enum worker_outcome outcome = worker_try(o, &item);
+    /* With "skip" the first failure is the last; with "stop" the message stays where it is. */
+    if (outcome == WORKER_RETRY && options.policy != DROVER_RETRY)
+        outcome = WORKER_DEAD;
     if (outcome != WORKER_DONE && outcome != WORKER_RELEASED && !drover_message_is_sure(m)) {
         outcome = WORKER_LOST;
         err_set(&item.why, 0, "the session could not be renewed");
@@ -170,25 +167,17 @@ static void *watch_end(void *arg)
     return NULL;
 }
 
-static int refuse(int err, const struct drover_error *e)
-{
-    client_error("%s", e->text);
-    return err == DROVER_BAD_ARGUMENT ? CMD_USAGE : CMD_FAILURE;
-}
-
 static int work(const struct cmd_call *call)
 {
     struct drover_queues *qs;
     struct drover_error e = {""};
     pthread_t watcher;
     int err = drover_queues_open(&queues, &qs, &e);
-    if (err)
-        return refuse(err, &e);
-    err = drover_worker_join(qs, &options, &running, &e);
-    if (err) {
+    if (!err && (err = drover_worker_join(qs, &options, &running, &e)))
         drover_queues_close(qs);
-        return refuse(err, &e);
-    }
+    if (err)
+        return err == DROVER_BAD_ARGUMENT ? client_misuse("%s", e.text)
+                                          : client_error("%s", e.text);
     thread_must_start(&watcher, "queue-watch", watch_end, (void *)call);
     drover_worker_wait(running);
     ended = true;
@@ -235,17 +224,14 @@ static int run_work(const struct cmd_call *call)
     struct client_config config;
 
     worker_begin(11);
-    options = (struct drover_worker_options){
-        .handle = handle,
-        .arg = (void *)call,
-        .note = note,
-        .policy = policies[policy],
-        .retries = worker_options.attempts > 1 ? (int)worker_options.attempts - 1 : -1,
-        .back_off_ms = worker_options.back_off_ms,
-        .parallel = (int)worker_options.jobs,
-        .quiet_ms = settle_ms ? settle_ms : -1,
-        .poll_ms = poll_ms,
-    };
+    options.handle = handle;
+    options.arg = (void *)call;
+    options.note = note;
+    options.policy = policies[policy];
+    options.retries = worker_options.attempts > 1 ? (int)worker_options.attempts - 1 : -1;
+    options.back_off_ms = worker_options.back_off_ms;
+    options.parallel = (int)worker_options.jobs;
+    options.quiet_ms = options.quiet_ms ? options.quiet_ms : -1;
     if (only)
         split_names(arena_text(&arena, str_of(only)));
     TRY(client_configure(&call->client, &config));
@@ -276,11 +262,11 @@ const struct cmd cmd_queue_work = CMD_INIT(
         {"settle", "TIME",
          "When workers or queues join or leave, wait until they have not changed for this\n"
          "long, then share the queues again. Default: 3s.",
-         option_span, &settle_ms, 0, 3600 * 1000},
+         option_span, &options.quiet_ms, 0, 3600 * 1000},
         {"poll", "TIME",
          "Read an empty queue this often, besides when the server reports a message.\n"
          "Default: 10s.",
-         option_span, &poll_ms, 1, 3600 * 1000},
+         option_span, &options.poll_ms, 1, 3600 * 1000},
         {"timeout", "TIME",
          "Session timeout: others take over the queues of a worker that the keeper has not\n"
          "heard from for this long. Default: 10s.",

@@ -11,9 +11,9 @@
 #include "base/log.h"
 #include "batch/server.h"
 #include "cli/cmd.h"
-#include "dag/http.h"
+#include "dag/service.h"
 #include "http/server.h"
-#include "keeper/local/fsck.h"
+#include "keeper/local/local.h"
 #include "keeper/zookeeper/zookeeper.h"
 #include "queue/http.h"
 #include "server/sessions.h"
@@ -146,13 +146,10 @@ static size_t more_options(struct option *to)
 
 static int run_serve(const struct cmd_call *call)
 {
-    int status = check_keeper(call->cmd, &chosen);
+    TRY(check_keeper(call->cmd, &chosen));
     default_address(&chosen.http, HTTP_DEFAULT);
     default_address(&chosen.zk, ZK_DEFAULT);
-    if (!status)
-        status = check_addresses(call->cmd, &chosen);
-    if (status)
-        return status;
+    TRY(check_addresses(call->cmd, &chosen));
     if (log_format)
         log_as_json();
     return serve(&chosen) ? CMD_FAILURE : CMD_OK;

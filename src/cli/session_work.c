@@ -62,11 +62,12 @@ static void close_clients(struct worker_thread *t)
     client_close(&s->ends);
 }
 
-/* A server error may pass; a refusal stays one. */
-static enum worker_taken refused(struct worker_thread *t, const struct client_reply *reply)
+/* A server error, or no reply, may pass; a refusal stays one. */
+static enum worker_taken refused(struct worker_thread *t, const struct client *c,
+                                 const struct client_reply *reply)
 {
-    client_describe(&((struct session *)t->own)->ends, reply, &t->error);
-    return reply->status >= 500 ? WORKER_AWAY : WORKER_BROKEN;
+    client_describe(c, reply, &t->error);
+    return c->err || reply->status >= 500 ? WORKER_AWAY : WORKER_BROKEN;
 }
 
 static enum worker_taken open_session(struct worker_thread *t)
@@ -75,12 +76,8 @@ static enum worker_taken open_session(struct worker_thread *t)
     struct client_reply reply;
     char body[64];
     snprintf(body, sizeof body, "{\"timeout\":%" PRId64 "}", timeout_ms);
-    if (client_try(&s->ends, &reply, body, "POST /v1/sessions")) {
-        client_describe(&s->ends, NULL, &t->error);
-        return WORKER_AWAY;
-    }
-    if (reply.status / 100 != 2)
-        return refused(t, &reply);
+    if (client_try(&s->ends, &reply, body, "POST /v1/sessions") || reply.status / 100 != 2)
+        return refused(t, &s->ends, &reply);
     struct str id = json_text_of(reply.json, "session");
     s->id = mem_dup(id.p, id.len);
     s->alive_ms = clock_boot_ms();
@@ -117,20 +114,17 @@ static enum worker_taken take_item(struct worker_thread *t, const char *path, st
     json_member_text(body, "session", str_of(s->id));
     json_member_int(body, "wait", worker_options.until_empty ? 0 : TAKE_WAIT_MS);
     json_close(body, '}');
-    if (client_try(&s->takes, ret_reply, buf_text(body), "POST %s", path)) {
-        client_describe(&s->takes, NULL, &t->error);
-        end_session(s); /* it may hold a claim that this process does not know of */
-        return WORKER_AWAY;
-    }
-    s->alive_ms = clock_boot_ms();
-    if (ret_reply->status == 200)
+    bool failed = client_try(&s->takes, ret_reply, buf_text(body), "POST %s", path);
+    if (!failed)
+        s->alive_ms = clock_boot_ms();
+    if (!failed && ret_reply->status == 200)
         return WORKER_TAKEN;
-    if (ret_reply->status == 410) {
+    if (!failed && ret_reply->status == 410) {
         forget_session(s);
         return WORKER_AGAIN;
     }
-    taken = refused(t, ret_reply);
-    end_session(s);
+    taken = refused(t, &s->takes, ret_reply);
+    end_session(s); /* it may hold a claim that this process does not know of */
     return taken;
 }
 
@@ -203,11 +197,11 @@ static int settle_task(struct worker_thread *t, struct worker_item *item,
     if (outcome == WORKER_RETRY || outcome == WORKER_DEAD)
         json_member_text(&body, "error", str_of(item->why.text));
     json_close(&body, '}');
-    int status = client_try(&s->ends, &reply, buf_text(&body), "POST /v1/worlds/%s/%s",
-                            client_quote(&s->ends, str_of(t->call->operands[0])), how[outcome]);
-    if (!status && reply.status == 200)
+    if (!client_try(&s->ends, &reply, buf_text(&body), "POST /v1/worlds/%s/%s",
+                    client_quote(&s->ends, str_of(t->call->operands[0])), how[outcome]) &&
+        reply.status == 200)
         return 0;
-    client_describe(&s->ends, status ? NULL : &reply, &t->error);
+    client_describe(&s->ends, &reply, &t->error);
     end_session(s);
     return DROVER_UNKNOWN;
 }
@@ -284,7 +278,7 @@ static int move_job(struct worker_thread *t, const char *body)
         int status = client_try(&s->ends, &reply, body, "PUT /v1/jobs/%s/state", s->item);
         if (!status && (reply.status == 200 || (reply.status < 500 && repeated)))
             return 0;
-        client_describe(&s->ends, status ? NULL : &reply, &t->error);
+        client_describe(&s->ends, &reply, &t->error);
         if (!status && reply.status < 500)
             return DROVER_REFUSED;
         if (clock_boot_ms() >= until_ms || child_signal())

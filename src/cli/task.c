@@ -27,53 +27,36 @@ enum {
 
 #define YEAR_MS (INT64_C(365) * 86400 * 1000)
 
-static void print_table(const struct json *tasks)
+static int print_tasks(const struct json *reply)
 {
-    verb_print_columns(tasks, TASK_COLUMNS);
+    verb_print_columns(json_get(reply, "tasks"), TASK_COLUMNS);
+    return CMD_OK;
 }
 
-static void print_ids(const struct json *tasks)
+static int print_ids(const struct json *reply)
 {
-    json_each(task, json_list(tasks))
+    json_each(task, json_list(json_get(reply, "tasks")))
         printf("%" PRId64 "\n", json_int_of(task, "id"));
-}
-
-/* Prints a reply: as JSON, or its tasks for people; NULL: nothing. */
-static void print_reply(const struct cmd_call *call, const struct client_reply *reply,
-                        void (*print)(const struct json *tasks))
-{
-    if (call->client.json)
-        client_print_json(reply);
-    else if (print)
-        print(json_get(reply->json, "tasks"));
+    return CMD_OK;
 }
 
 /* Requests. */
 
 /* With a requestid a request can be repeated when its reply is lost. */
-static void put_requestid(struct buf *b)
+static void put_requestid(struct client *c, struct buf *b)
 {
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
+    c->repeatable = true;
     task_client_requestid(requestid);
     json_member_text(b, "requestid", str_of(requestid));
 }
 
 /* Opens a request that changes something. */
-static void open_body(struct buf *b)
+static void open_body(struct client *c, struct buf *b)
 {
     json_open(b, '{');
     json_member_int(b, "clientid", task_clientid);
-    put_requestid(b);
-}
-
-static int send_update(const struct cmd_call *call, struct client *c, struct buf *body,
-                       void (*print)(const struct json *tasks))
-{
-    struct client_reply reply;
-    c->repeatable = true;
-    TRY(client_call(c, &reply, buf_text(body), "POST /update"));
-    print_reply(call, &reply, print);
-    return CMD_OK;
+    put_requestid(c, b);
 }
 
 /* add */
@@ -95,7 +78,7 @@ static void put_task(struct add *a, struct str data)
     struct buf *b = &a->body;
     if (!a->pending++) {
         b->len = 0;
-        open_body(b);
+        open_body(&a->client, b);
         json_member_open(b, "adds", '[');
     }
     json_open(b, '{');
@@ -119,11 +102,13 @@ static void show_progress(struct add *a)
 
 static int send_pending(struct add *a)
 {
+    struct client_reply reply;
     if (!a->pending)
         return CMD_OK;
     json_close(&a->body, ']');
     json_close(&a->body, '}');
-    TRY(send_update(a->call, &a->client, &a->body, print_ids));
+    TRY(client_call(&a->client, &reply, buf_text(&a->body), "POST /update"));
+    verb_print(a->call, &reply, print_ids);
     a->sent += a->pending;
     a->pending = 0;
     show_progress(a);
@@ -177,7 +162,8 @@ static int run_add(const struct cmd_call *call)
         return cmd_usage_error(call->cmd, "more than %d tasks: use '-'", BATCH_MAX);
     if (!*group || !json_is_text(str_of(group)))
         return cmd_usage_error(call->cmd, "GROUP must be UTF-8 text and not empty");
-    TRY(task_open(call, &a.client));
+    TRY(task_find_clientid());
+    TRY(client_open(&a.client, &call->client));
     int status = add_all(&a);
     if (a.shown_ms)
         fprintf(stderr, "\r%zu added\n", a.sent);
@@ -204,44 +190,39 @@ const struct cmd cmd_add = CMD_INIT(
 
 static int64_t lease_ms = LEASE_DEFAULT_MS, wait_ms, limit = 1;
 
-static void put_claim(struct buf *b, const struct cmd_call *call, int64_t slice_ms)
+static void put_claim(struct client *c, const struct cmd_call *call, struct buf *b)
 {
-    open_body(b);
+    open_body(c, b);
     json_member_texts(b, "groups", (const char *const *)call->operands, (size_t)call->count);
     json_member_int(b, "duration", lease_ms);
-    json_member_int(b, "wait", slice_ms);
+    json_member_int(b, "wait", c->wait_ms);
     json_member_int(b, "limit", limit);
     json_close(b, '}');
 }
 
 /* Waits in slices, so that no proxy on the way closes the connection for being idle. */
-static int claim(struct client *c, const struct cmd_call *call, struct client_reply *ret_reply)
-{
-    for (int64_t left_ms = wait_ms;; left_ms -= c->wait_ms) {
-        CLEANUP(buf_release) struct buf body = {0};
-        c->repeatable = true;
-        c->wait_ms = left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS;
-        put_claim(&body, call, c->wait_ms);
-        TRY(client_call(c, ret_reply, buf_text(&body), "POST /claim"));
-        const struct json *tasks = json_get(ret_reply->json, "tasks");
-        if (!tasks || tasks->count)
-            return CMD_OK;
-        if (left_ms <= c->wait_ms)
-            return CMD_NOTHING;
-    }
-}
-
 static int run_claim(const struct cmd_call *call)
 {
     CLEANUP(client_close) struct client c = {0};
     struct client_reply reply;
-    TRY(task_open(call, &c));
-    int status = claim(&c, call, &reply);
-    if (status == CMD_OK || (status == CMD_NOTHING && call->client.json))
-        print_reply(call, &reply, print_table);
-    else if (status == CMD_NOTHING)
+    TRY(task_find_clientid());
+    TRY(client_open(&c, &call->client));
+    for (int64_t left_ms = wait_ms; left_ms >= c.wait_ms; left_ms -= c.wait_ms) {
+        CLEANUP(buf_release) struct buf body = {0};
+        c.wait_ms = left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS;
+        put_claim(&c, call, &body);
+        TRY(client_call(&c, &reply, buf_text(&body), "POST /claim"));
+        const struct json *tasks = json_get(reply.json, "tasks");
+        if (!tasks || tasks->count)
+            return verb_print(call, &reply, print_tasks);
+        if (left_ms <= c.wait_ms)
+            break;
+    }
+    if (call->client.json)
+        client_print_json(&reply);
+    else
         client_error("nothing to claim");
-    return status;
+    return CMD_NOTHING;
 }
 
 const struct cmd cmd_claim = CMD_INIT(
@@ -258,34 +239,34 @@ const struct cmd cmd_claim = CMD_INIT(
 
 /* done */
 
-static int run_done(const struct cmd_call *call)
+static int put_deletes(const struct cmd_call *call, struct client *c, struct buf *b)
 {
-    CLEANUP(client_close) struct client c = {0};
-    CLEANUP(buf_release) struct buf ids = {0}, body = {0};
-    TRY(task_open(call, &c));
-    TRY(task_put_ids(call, &ids));
-    open_body(&body);
-    json_member_open(&body, "deletes", '[');
-    json_put_raw(&body, buf_str(&ids));
-    json_close(&body, ']');
-    json_close(&body, '}');
-    return send_update(call, &c, &body, NULL);
+    TRY(task_find_clientid());
+    open_body(c, b);
+    json_member_open(b, "deletes", '[');
+    TRY(task_put_ids(call, b));
+    json_close(b, ']');
+    json_close(b, '}');
+    return CMD_OK;
 }
 
 const struct cmd cmd_done =
-    CMD_INIT("done", "delete tasks that are finished", "ID...",
-             "Deletes tasks, all or none. A task that another client owns cannot be deleted.",
-             CMD_OPTIONS(TASK_CLIENT_ID_OPTION), CMD_JSON, run_done);
+    VERB_INIT("done", "delete tasks that are finished", "ID...",
+              "Deletes tasks, all or none. A task that another client owns cannot be deleted.",
+              CMD_OPTIONS(TASK_CLIENT_ID_OPTION), "POST", "/update", .put = put_deletes);
 
 /* renew */
 
 /* An update that gives each task the same data and a later time. */
-static int put_renewals(struct buf *b, const struct cmd_call *call, const struct json *tasks)
+static int put_renewals(const struct cmd_call *call, struct client *c, struct buf *b)
 {
+    struct client_reply reply;
     int status = CMD_OK, i = 0;
-    open_body(b);
+    TRY(task_find_clientid());
+    TRY(task_read(c, call, &reply));
+    open_body(c, b);
     json_member_open(b, "updates", '[');
-    json_each(task, tasks) {
+    json_each(task, reply.json) {
         const struct json *data = json_get(task, "data");
         const char *id = call->operands[i++];
         if (task->kind != JSON_OBJECT)
@@ -301,63 +282,44 @@ static int put_renewals(struct buf *b, const struct cmd_call *call, const struct
     return status;
 }
 
-static int run_renew(const struct cmd_call *call)
-{
-    CLEANUP(client_close) struct client c = {0};
-    CLEANUP(buf_release) struct buf body = {0};
-    struct client_reply reply;
-    TRY(task_open(call, &c));
-    TRY(task_read(&c, call, &reply));
-    TRY(put_renewals(&body, call, reply.json));
-    return send_update(call, &c, &body, print_ids);
-}
-
-const struct cmd cmd_renew = CMD_INIT(
+const struct cmd cmd_renew = VERB_INIT(
     "renew", "extend the claim of tasks", "ID...",
     "Extends the claim of tasks, all or none. A changed task has a new id; the new ids are\n"
     "printed, one per line.",
     CMD_OPTIONS({"for", "TIME", "Duration of the claim, from now. Default: 60s.", option_span,
                  &lease_ms, 1, YEAR_MS},
                 TASK_CLIENT_ID_OPTION),
-    CMD_JSON, run_renew);
+    "POST", "/update", .put = put_renewals, .print = print_ids);
 
 /* update */
 
 /* The user's transaction, with a client id and a request id if it has none. */
-static int put_update(struct client *c, struct str text, struct buf *ret_body)
+static int put_update(const struct cmd_call *call, struct client *c, struct buf *b)
 {
+    CLEANUP(buf_release) struct buf text = {0};
     struct err_info e;
-    const struct json *v = json_parse(&c->arena, text, &e);
-    if (!v || v->kind != JSON_OBJECT) {
-        client_error("the transaction is %s", v ? "not a JSON object" : e.text);
-        return CMD_USAGE;
-    }
-    json_open(ret_body, '{');
+    TRY(task_find_clientid());
+    TRY(client_read_file(call->count ? call->operands[0] : "-", UPDATE_LEN_MAX, &text));
+    const struct json *v = json_parse(&c->arena, buf_str(&text), &e);
+    if (!v || v->kind != JSON_OBJECT)
+        return client_misuse("the transaction is %s", v ? "not a JSON object" : e.text);
+    json_open(b, '{');
     if (!json_get(v, "clientid"))
-        json_member_int(ret_body, "clientid", task_clientid);
+        json_member_int(b, "clientid", task_clientid);
     if (!json_get(v, "requestid"))
-        put_requestid(ret_body);
+        put_requestid(c, b);
+    c->repeatable = true;
     json_each(member, v) {
-        json_key_str(ret_body, member->key);
-        json_put(ret_body, member);
+        json_key_str(b, member->key);
+        json_put(b, member);
     }
-    json_close(ret_body, '}');
+    json_close(b, '}');
     return CMD_OK;
 }
 
-static int run_update(const struct cmd_call *call)
-{
-    CLEANUP(client_close) struct client c = {0};
-    CLEANUP(buf_release) struct buf text = {0}, body = {0};
-    TRY(task_open(call, &c));
-    TRY(client_read_file(call->count ? call->operands[0] : "-", UPDATE_LEN_MAX, &text));
-    TRY(put_update(&c, buf_str(&text), &body));
-    return send_update(call, &c, &body, print_table);
-}
-
-const struct cmd cmd_update = CMD_INIT(
+const struct cmd cmd_update = VERB_INIT(
     "update", "send a transaction, as JSON", "[FILE]",
     "Sends a transaction: the JSON object in the file, or on standard input, with adds,\n"
     "updates, deletes and depends as the protocol describes them. It happens as a whole or\n"
     "not at all. A clientid is added if there is none.",
-    CMD_OPTIONS(TASK_CLIENT_ID_OPTION), CMD_JSON, run_update);
+    CMD_OPTIONS(TASK_CLIENT_ID_OPTION), "POST", "/update", .put = put_update, .print = print_tasks);

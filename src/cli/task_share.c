@@ -80,17 +80,15 @@ static int read_or_make_id(void)
                         errnum == EINVAL ? "not a number" : strerror(errnum));
 }
 
-int task_open(const struct cmd_call *call, struct client *ret_client)
+int task_find_clientid(void)
 {
     const char *given = getenv("DROVER_CLIENT_ID");
     if (!task_clientid && !(given && *given))
         TRY(read_or_make_id());
-    if (!task_clientid && !option_digits(given, 1, INT64_MAX, &task_clientid)) {
-        client_error("$DROVER_CLIENT_ID: '%s' is not a number from 1 to %" PRId64, given,
-                     INT64_MAX);
-        return CMD_USAGE;
-    }
-    return client_open(ret_client, &call->client);
+    if (!task_clientid && !option_digits(given, 1, INT64_MAX, &task_clientid))
+        return client_misuse("$DROVER_CLIENT_ID: '%s' is not a number from 1 to %" PRId64, given,
+                             INT64_MAX);
+    return CMD_OK;
 }
 
 /* Tasks. */
@@ -143,74 +141,51 @@ const struct cmd cmd_group = VERB_INIT(
 static int64_t limit = LIMIT_DEFAULT;
 static bool available;
 
-struct listing {
-    struct client c;
-    struct buf tasks; /* as JSON */
-    int64_t count;
-    bool more;
-};
-
-/* Appends the tasks of a group, up to the limit. */
-static int list_group(struct listing *l, struct str group)
+/* Appends up to *left tasks of a group, and counts them down; below 0: there are more. */
+static int list_group(struct client *c, struct str group, struct buf *tasks, int64_t *left)
 {
-    int64_t left = limit - l->count;
     struct client_reply reply;
-    TRY(client_call(&l->c, &reply, NULL, "GET /group/%s?owned=%d&limit=%" PRId64,
-                    client_quote(&l->c, group), !available, left + 1));
-    json_each(task, json_list(reply.json)) {
-        l->more = left-- <= 0;
-        if (l->more)
-            break;
-        json_put_raw(&l->tasks, task->raw);
-        l->count++;
-    }
+    TRY(client_call(c, &reply, NULL, "GET /group/%s?owned=%d&limit=%" PRId64,
+                    client_quote(c, group), !available, *left + 1));
+    json_each(task, json_list(reply.json))
+        if (--*left >= 0)
+            json_put_raw(tasks, task->raw);
     return CMD_OK;
 }
 
-/* Whether name is group, or one of the groups in which its tasks wait for another attempt. */
-static bool belongs(struct str name, struct str group)
-{
-    struct str tail = {name.p + group.len, name.len - group.len};
-    if (!str_starts(name, group))
-        return false;
-    return !tail.len || str_starts(tail, STR("/retry/"));
-}
-
+/* Whether name is a GROUP, or one of those in which its tasks wait for another attempt. */
 static bool is_listed(struct str name, const struct cmd_call *call)
 {
-    for (int i = 0; i < call->count; i++)
-        if (belongs(name, str_of(call->operands[i])))
+    for (int i = 0; i < call->count; i++) {
+        struct str group = str_of(call->operands[i]),
+                   tail = {name.p + group.len, name.len - group.len};
+        if (str_starts(name, group) && (!tail.len || str_starts(tail, STR("/retry/"))))
             return true;
+    }
     return !call->count;
-}
-
-static int list_groups(struct listing *l, const struct cmd_call *call)
-{
-    struct client_reply reply;
-    TRY(client_call(&l->c, &reply, NULL, "GET /groups"));
-    json_each(name, json_list(reply.json))
-        if (!l->more && name->kind == JSON_TEXT && is_listed(name->text, call))
-            TRY(list_group(l, name->text));
-    return CMD_OK;
 }
 
 static int run_ls(const struct cmd_call *call)
 {
-    struct listing l = {0};
+    CLEANUP(client_close) struct client c = {0};
+    CLEANUP(buf_release) struct buf tasks = {0};
+    struct client_reply groups;
     struct err_info e;
-    TRY(client_open(&l.c, &call->client));
-    json_open(&l.tasks, '[');
-    int status = list_groups(&l, call);
-    json_close(&l.tasks, ']');
-    if (!status && call->client.json)
-        puts(buf_text(&l.tasks));
-    else if (!status)
-        verb_print_columns(json_parse(&l.c.arena, buf_str(&l.tasks), &e), TASK_COLUMNS);
-    if (!status && l.more)
+    int64_t left = limit;
+    TRY(client_open(&c, &call->client));
+    TRY(client_call(&c, &groups, NULL, "GET /groups"));
+    json_open(&tasks, '[');
+    json_each(name, json_list(groups.json))
+        if (left >= 0 && name->kind == JSON_TEXT && is_listed(name->text, call))
+            TRY(list_group(&c, name->text, &tasks, &left));
+    json_close(&tasks, ']');
+    if (call->client.json)
+        puts(buf_text(&tasks));
+    else
+        verb_print_columns(json_parse(&c.arena, buf_str(&tasks), &e), TASK_COLUMNS);
+    if (left < 0)
         client_error("there are more than %" PRId64 ": use --limit", limit);
-    buf_release(&l.tasks);
-    client_close(&l.c);
-    return status;
+    return CMD_OK;
 }
 
 const struct cmd cmd_ls = CMD_INIT(
@@ -225,14 +200,6 @@ const struct cmd cmd_ls = CMD_INIT(
 
 static bool data_only;
 
-static void print_data(const struct json *tasks)
-{
-    json_each(task, tasks) {
-        struct str data = json_text_of(task, "data");
-        fwrite(data.p, 1, data.len, stdout);
-    }
-}
-
 static int run_task(const struct cmd_call *call)
 {
     CLEANUP(client_close) struct client c = {0};
@@ -242,11 +209,12 @@ static int run_task(const struct cmd_call *call)
     TRY(task_read(&c, call, &reply));
     if (call->client.json)
         client_print_json(&reply);
-    else if (data_only)
-        print_data(reply.json);
-    else
+    else if (!data_only)
         verb_print_columns(reply.json, TASK_COLUMNS);
     json_each(task, reply.json) {
+        struct str data = json_text_of(task, "data");
+        if (data_only && !call->client.json)
+            fwrite(data.p, 1, data.len, stdout);
         if (task->kind == JSON_NULL)
             status = client_error("no task %s", call->operands[i]);
         i++;

@@ -21,8 +21,8 @@ extern int64_t task_clientid; /* the value of --client-id; 0: not given */
             option_number, &task_clientid, 1, INT64_MAX                                            \
     }
 
-/* Finds the client id if none was given, and opens a client. Exit status. */
-int task_open(const struct cmd_call *call, struct client *ret_client);
+/* Finds the client id if none was given. Exit status. */
+int task_find_clientid(void);
 
 /* Appends the ids among the operands, "1,2". Exit status. */
 int task_put_ids(const struct cmd_call *call, struct buf *b);

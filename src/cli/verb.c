@@ -123,10 +123,9 @@ int verb_read_lines(int (*fn)(void *arg, struct str line), void *arg)
     return ferror(stdin) ? client_error("standard input: %s", strerror(errno)) : CMD_OK;
 }
 
-/*
- * A JSON operand. It is checked here so that the message is about the operand, not about the body.
- */
-static int put_json(const struct request *r, struct buf *b, const char *operand)
+/* It is checked here so that the message is about the operand, not about the body. */
+int verb_read_json(struct client *c, const char *operand, const struct json **ret_json,
+                   const char *what)
 {
     CLEANUP(buf_release) struct buf text = {0};
     struct err_info e;
@@ -134,13 +133,8 @@ static int put_json(const struct request *r, struct buf *b, const char *operand)
         TRY(client_read_file("-", SIZE_MAX, &text));
     else
         buf_put(&text, operand, strlen(operand));
-    const struct json *v = json_parse(&r->client->arena, str_of(buf_text(&text)), &e);
-    if (!v) {
-        client_error("%s", e.text);
-        return CMD_USAGE;
-    }
-    json_put(b, v);
-    return CMD_OK;
+    *ret_json = json_parse(&c->arena, arena_take(&c->arena, &text), &e);
+    return *ret_json ? CMD_OK : client_misuse("%s%s", what, e.text);
 }
 
 /* "state=2", "value:3" or ":2". */
@@ -148,17 +142,20 @@ static int put_operand(const struct request *r, struct buf *b, const char *spec)
 {
     size_t len = strcspn(spec, "=:");
     const char *operand = r->call->operands[spec[len + 1] - '1'];
+    const struct json text = {.kind = JSON_TEXT, .text = str_of(operand)}, *v = &text;
     if (len)
         json_key_str(b, (struct str){spec, len});
     if (spec[len] == ':')
-        return put_json(r, b, operand);
-    json_put_text(b, str_of(operand));
+        TRY(verb_read_json(r->client, operand, &v, ""));
+    json_put(b, v);
     return CMD_OK;
 }
 
 static int put_body(const struct request *r, struct buf *b)
 {
     const struct option *options = r->call->cmd->options;
+    if (r->verb->put)
+        return r->verb->put(r->call, r->client, b);
     if (r->verb->body && r->verb->body[0] == ':')
         return put_operand(r, b, r->verb->body);
     json_open(b, '{');
@@ -273,10 +270,8 @@ static void put_list(struct table *t, enum term_colour colour, const struct json
 static void put_flag(struct table *t, const struct verb_column *c, bool truth)
 {
     size_t len = strcspn(c->word, "|");
-    if (truth)
-        table_text(t, c->colour, (struct str){c->word, len});
-    else
-        table_text(t, c->colour, str_of(c->word[len] ? c->word + len + 1 : ""));
+    struct str yes = {c->word, len}, no = str_of(c->word + len + (c->word[len] == '|'));
+    table_text(t, c->colour, truth ? yes : no);
 }
 
 static void put_state(struct table *t, struct str state)
@@ -299,7 +294,10 @@ static void put_cell(struct table *t, const struct verb_column *c, const struct 
 
     switch (c->kind) {
     case VERB_NUMBER:
-        table_cell(t, c->colour, "%" PRId64, number);
+    case VERB_PRIORITY:
+    case VERB_FAILURES:
+        table_cell(t, c->kind == VERB_FAILURES && number ? TERM_RED : c->colour, "%0*" PRId64,
+                   c->kind == VERB_PRIORITY ? 2 : 1, number);
         break;
     case VERB_COUNT:
         table_cell(t, c->colour, "%u", v ? v->count : 0);
@@ -321,12 +319,6 @@ static void put_cell(struct table *t, const struct verb_column *c, const struct 
         break;
     case VERB_FLAG:
         put_flag(t, c, v && v->kind == JSON_BOOL && v->truth);
-        break;
-    case VERB_FAILURES:
-        table_cell(t, number ? TERM_RED : TERM_PLAIN, "%" PRId64, number);
-        break;
-    case VERB_PRIORITY:
-        table_cell(t, c->colour, "%02" PRId64, number);
         break;
     case VERB_RAW:
         table_text(t, c->colour, v ? v->raw : str_of(otherwise));
@@ -381,13 +373,21 @@ static void print_acquired(const struct json *reply, const char *session)
     printf("%.*s\t%" PRId64 "\t%s\n", STR_ARGS(id), json_int_of(reply, "token"), session);
 }
 
+int verb_print(const struct cmd_call *call, const struct client_reply *reply, verb_print_fn *print)
+{
+    if (call->client.json)
+        client_print_json(reply);
+    else if (print)
+        return print(reply->json);
+    return CMD_OK;
+}
+
 static int print_reply(const struct request *r, const struct client_reply *reply)
 {
     const struct verb *v = r->verb;
     const struct cmd_value *named = find_value(r->call, "session");
     bool acquires = v->flags & VERB_ACQUIRE, json = r->call->client.json;
     const struct json *first = reply->json ? reply->json->first : NULL;
-
     verb_session = r->opened ? r->opened : named ? named->text : NULL;
     if (acquires && (!first || first->kind == JSON_NULL)) {
         if (json)
@@ -396,10 +396,8 @@ static int print_reply(const struct request *r, const struct client_reply *reply
     }
     if (json && (r->opened || acquires))
         print_with_session(reply->json, verb_session);
-    else if (json)
-        client_print_json(reply);
-    else if (v->print)
-        return v->print(reply->json);
+    else if (json || v->print)
+        return verb_print(r->call, reply, v->print);
     else if (v->columns)
         verb_print_columns(*v->list ? json_get(reply->json, v->list) : reply->json, v->columns);
     else if (acquires)

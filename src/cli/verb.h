@@ -59,6 +59,8 @@ struct verb {
     const char *path; /* "{1}" is the first operand, "{*}" all of them with commas */
     const char *body; /* an operand in the body: "state=2" text, "value:3" JSON ("-" reads stdin),
                              ":2" the whole body */
+    int (*put)(const struct cmd_call *call, struct client *c, struct buf *body); /* writes the body
+                             instead; prints the error; exit status */
     const char *requires; /* an option that must be given */
     unsigned flags;
     const char *session_for; /* VERB_SESSION only when the first operand is one of these words */
@@ -80,6 +82,13 @@ struct verb {
 #define VERB_COLUMNS(...) ((const struct verb_column[]){__VA_ARGS__, {{0}}})
 
 int verb_run(const struct cmd_call *call);
+
+/* Reads JSON that an operand is; with "-", that is on standard input. Prints the error. */
+int verb_read_json(struct client *c, const char *operand, const struct json **ret_json,
+                   const char *what);
+
+/* Prints a reply: with --json as it came, else for people; NULL: nothing. Exit status. */
+int verb_print(const struct cmd_call *call, const struct client_reply *reply, verb_print_fn *print);
 
 /* Ways to print. */
 verb_print_fn verb_print_word;  /* the first member: one text or number, or each of a list */

@@ -179,19 +179,14 @@ static void handle(struct worker_thread *t, struct worker_item *item)
         child_pause(item->back_off_ms);
 }
 
-static void note_away(const char *why)
-{
-    if (!atomic_exchange(&state.away, true))
-        client_error("%s", why);
-    child_pause(PAUSE_MS);
-}
-
 static void work_once(struct worker_thread *t)
 {
     struct worker_item item = {.attempt = 1};
     enum worker_taken taken = t->source->take(t, &item);
     if (taken == WORKER_AWAY && !child_signal()) {
-        note_away(t->error.text);
+        if (!atomic_exchange(&state.away, true))
+            client_error("%s", t->error.text);
+        child_pause(PAUSE_MS);
         return;
     }
     if (taken != WORKER_AWAY && taken != WORKER_BROKEN && atomic_exchange(&state.away, false))

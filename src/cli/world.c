@@ -12,11 +12,15 @@ static void put_pair(struct buf *b, const char *key, const char *name, const cha
     json_member_text(b, "type", str_of(type));
 }
 
-static void put_task(struct buf *b, char **operands, struct str data)
+static int put_task(const struct cmd_call *call, struct client *c, struct buf *b)
 {
+    const struct json *data;
+    if ((parent_type || child_name) && !parent)
+        return cmd_usage_error(call->cmd, "--parent-type and --child-name go with --parent");
+    TRY(verb_read_json(c, call->count > 3 ? call->operands[3] : "null", &data, "DATA: "));
     json_open(b, '{');
-    put_pair(b, "task", operands[1], operands[2]);
-    json_member_raw(b, "data", data);
+    put_pair(b, "task", call->operands[1], call->operands[2]);
+    json_member_raw(b, "data", data->raw);
     json_close(b, '}');
     if (parent) {
         put_pair(b, "parent", parent, parent_type ? parent_type : ".*");
@@ -25,35 +29,12 @@ static void put_task(struct buf *b, char **operands, struct str data)
     if (child_name)
         json_member_text(b, "child_name", str_of(child_name));
     json_close(b, '}');
+    return CMD_OK;
 }
 
-static int run_queue(const struct cmd_call *call)
+static int print_nodes(const struct json *reply)
 {
-    const char *operand = call->count > 3 ? call->operands[3] : "null";
-    CLEANUP(client_close) struct client c = {0};
-    CLEANUP(buf_release) struct buf data = {0}, body = {0};
-    struct client_reply reply;
-    struct err_info e;
-
-    TRY(client_open(&c, &call->client));
-    if ((parent_type || child_name) && !parent)
-        return cmd_usage_error(call->cmd, "--parent-type and --child-name go with --parent");
-    if (!strcmp(operand, "-"))
-        TRY(client_read_file("-", SIZE_MAX, &data));
-    else
-        buf_put(&data, operand, strlen(operand));
-    if (!json_parse(&c.arena, buf_str(&data), &e)) {
-        client_error("DATA: %s", e.text);
-        return CMD_USAGE;
-    }
-    put_task(&body, call->operands, buf_str(&data));
-    TRY(client_call(&c, &reply, buf_text(&body), "POST /v1/worlds/%s/tasks",
-                    client_quote(&c, str_of(call->operands[0]))));
-    if (call->client.json)
-        client_print_json(&reply);
-    else
-        verb_print_words(json_get(reply.json, "nodes"));
-    return CMD_OK;
+    return verb_print_words(json_get(reply, "nodes"));
 }
 
 /* ls */
@@ -139,19 +120,19 @@ static const struct cmd *const COMMANDS[] = {
         "Creates a world: /zoott_WORLD for its tree, and zoott_p, zoott_w and zoott_c for the\n"
         "tasks that are pending, working and completed. Safe to repeat.",
         NULL, "POST", "/v1/worlds", "world=1"),
-    CMD("world queue", "queue a task", "WORLD NAME TYPE [DATA]",
-        "Queues a task: creates it, or updates it, and makes it pending. DATA is JSON; '-'\n"
-        "reads it from standard input; the default is null. Prints the nodes.",
-        CMD_OPTIONS(
-            {"parent", "EXPRESSION",
-             "Put the task below every task whose whole name matches this regular expression.",
-             option_text, &parent},
-            {"parent-type", "EXPRESSION", "And whose type matches this one. Default: any.",
-             option_text, &parent_type},
-            {"child-name", "TEMPLATE",
-             "The name of the task, with {parent} and {child} replaced by the two names.",
-             option_text, &child_name}),
-        CMD_JSON, run_queue),
+    VERB_CMD("world queue", "queue a task", "WORLD NAME TYPE [DATA]",
+             "Queues a task: creates it, or updates it, and makes it pending. DATA is JSON; '-'\n"
+             "reads it from standard input; the default is null. Prints the nodes.",
+             CMD_OPTIONS(
+                 {"parent", "EXPRESSION",
+                  "Put the task below every task whose whole name matches this regular expression.",
+                  option_text, &parent},
+                 {"parent-type", "EXPRESSION", "And whose type matches this one. Default: any.",
+                  option_text, &parent_type},
+                 {"child-name", "TEMPLATE",
+                  "The name of the task, with {parent} and {child} replaced by the two names.",
+                  option_text, &child_name}),
+             "POST", "/v1/worlds/{1}/tasks", .put = put_task, .print = print_nodes),
     CMD("world ls", "list the tasks of a world, or the worlds", "[WORLD]",
         "Lists the tasks of a world; without WORLD, the worlds.",
         CMD_OPTIONS(

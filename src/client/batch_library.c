@@ -59,9 +59,7 @@ static int acquire(struct drover_batches *b, enum batch_kind_id kind, const char
 {
     CLEANUP(arena_release) struct arena a = {0};
     struct batch_call c = {b->store, b->k, &a, e};
-    const struct batch_machine *machine =
-        kind == BATCH_KIND_BATCH ? &b->machines.batch : &b->machines.job;
-    int found = batch_machine_named(machine, str_of(state), e);
+    int found = batch_machine_named(b->store->kinds[kind].machine, str_of(state), e);
     return found < 0 ? found : batch_item_acquire(&c, kind, found, ret_item);
 }
 
@@ -74,6 +72,17 @@ static int move(struct drover_batches *b, enum batch_kind_id kind, const char *i
     return batch_item_move(&c, kind, str_of(id), m, &became);
 }
 
+static int read_state(struct drover_batches *b, enum batch_kind_id kind, const char *id,
+                      const char **ret_state, struct err_info *e)
+{
+    CLEANUP(arena_release) struct arena a = {0};
+    struct batch_call c = {b->store, b->k, &a, e};
+    struct batch_item item;
+    TRY(batch_item_read(&c, kind, str_of(id), &item));
+    *ret_state = item.kind->machine->states[item.status.state].name;
+    return 0;
+}
+
 /* Batches. */
 
 int drover_batch_create(struct drover_batches *b, const char *submission,
@@ -83,7 +92,7 @@ int drover_batch_create(struct drover_batches *b, const char *submission,
     struct batch_call c = {b->store, b->k, &a, ret_error};
     const struct json *json;
     TRY(read_object(&c, submission, "a submission", &json));
-    return batch_create(&c, json, ret_bid);
+    return batch_item_new(&c, BATCH_KIND_BATCH, json, ret_bid);
 }
 
 int drover_batch_find(struct drover_batches *b, const char *uuid,
@@ -117,12 +126,7 @@ int drover_batch_move(struct drover_batches *b, const char *bid, const char *sta
 int drover_batch_state(struct drover_batches *b, const char *bid, const char **ret_state,
                        struct drover_error *ret_error)
 {
-    CLEANUP(arena_release) struct arena a = {0};
-    struct batch_call c = {b->store, b->k, &a, ret_error};
-    struct batch_item batch;
-    TRY(batch_item_get(&c, BATCH_KIND_BATCH, str_of(bid), &batch));
-    *ret_state = b->machines.batch.states[batch.status.state].name;
-    return 0;
+    return read_state(b, BATCH_KIND_BATCH, bid, ret_state, ret_error);
 }
 
 /* Jobs. */
@@ -162,19 +166,13 @@ int drover_job_move(struct drover_batches *b, const char *jid, const struct drov
     struct batch_move job_move = {.state = str_of(m->state ? m->state : ""),
                                   .priority = m->priority,
                                   .token = m->token,
-                                  .keep = m->keep != 0};
-    if (m->message)
-        job_move.message = str_of(m->message);
+                                  .keep = m->keep != 0,
+                                  .message = m->message ? str_of(m->message) : (struct str){0}};
     return move(b, BATCH_KIND_JOB, jid, &job_move, ret_error);
 }
 
 int drover_job_state(struct drover_batches *b, const char *jid, const char **ret_state,
                      struct drover_error *ret_error)
 {
-    CLEANUP(arena_release) struct arena a = {0};
-    struct batch_call c = {b->store, b->k, &a, ret_error};
-    struct batch_item job;
-    TRY(batch_item_read(&c, BATCH_KIND_JOB, str_of(jid), &job));
-    *ret_state = b->machines.job.states[job.status.state].name;
-    return 0;
+    return read_state(b, BATCH_KIND_JOB, jid, ret_state, ret_error);
 }

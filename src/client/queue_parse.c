@@ -1,28 +1,20 @@
 /* Parses the server's answers about messages. Pure: the fuzzer links it alone. */
-#include "client/queue_messages.h"
-
-static int parse_message(const struct json *v, struct queue_message *m, struct err_info *e)
-{
-    if (json_get_int(v, "id", &m->id, e) == 1 && json_get_int(v, "time", &m->time_ms, e) == 1 &&
-        json_get_text(v, "data", &m->data, e) == 1)
-        return 0;
-    return err_set(e, DROVER_DAMAGED, "the server's answer holds what is no message");
-}
+#include "client/worker.h"
 
 int message_parse_list(const struct json *body, struct queue_message_list *l, struct err_info *e)
 {
     const struct json *list = json_get(body, "messages");
-    int err = 0;
     if (!list || list->kind != JSON_LIST)
         return err_set(e, DROVER_DAMAGED, "the server's answer has no messages");
     l->messages = arena_alloc(&l->arena, (list->count + 1) * sizeof *l->messages);
     json_each(v, list) {
-        err = parse_message(v, &l->messages[l->count], e);
-        if (err)
-            break;
+        struct queue_message *m = &l->messages[l->count];
+        if (json_get_int(v, "id", &m->id, e) != 1 || json_get_int(v, "time", &m->time_ms, e) != 1 ||
+            json_get_text(v, "data", &m->data, e) != 1)
+            return err_set(e, DROVER_DAMAGED, "the server's answer holds what is no message");
         l->count++;
     }
-    return err;
+    return 0;
 }
 
 int message_parse_news(const struct json *body, struct arena *a, int64_t *ret_number,

@@ -133,17 +133,15 @@ static void on_done(void *arg, const struct task_reply *reply)
 static int carry_out(struct drover_store *s, struct task_request *r,
                      struct drover_result *ret_result, struct drover_error *ret_error)
 {
-    struct drover_result result = {0};
-    struct answer a = {.result = &result};
+    struct answer a = {.result = ret_result};
     r->done = on_done;
     r->arg = &a;
     service_call(s->service, r);
-    if (!a.err || a.err == DROVER_REFUSED)
-        *ret_result = result;
-    if (a.err)
-        return err_set(ret_error, a.err, "%s",
-                       result.error_count ? result.errors[0] : drover_err_message(a.err));
-    return (int)result.task_count;
+    if (!a.err)
+        return (int)ret_result->task_count;
+    bool has_reason = a.err == DROVER_REFUSED && ret_result->error_count;
+    return err_set(ret_error, a.err, "%s",
+                   has_reason ? ret_result->errors[0] : drover_err_message(a.err));
 }
 
 static struct task *convert(struct arena *a, const struct drover_task *tasks, size_t count)

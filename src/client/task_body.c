@@ -1,8 +1,6 @@
 /* Fields with default values (no deletes, a timespec of now) are left out. */
 #include "client/task_client.h"
 
-#include <stdlib.h>
-
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/result.h"

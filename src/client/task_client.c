@@ -4,7 +4,6 @@
  */
 #include "client/task_client.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,22 +50,15 @@ static int make_transport(struct drover_client *c, struct transport **ret_transp
 
 static void put_idle(struct drover_client *c, struct transport *t)
 {
-    struct transport_entry *entry = mem_alloc(sizeof *entry);
     LOCKED(&c->lock);
-    *entry = (struct transport_entry){c->idle, t};
-    c->idle = entry;
+    mem_grow(c->idle, c->idle_count, c->idle_cap);
+    c->idle[c->idle_count++] = t;
 }
 
 static struct transport *take_idle(struct drover_client *c)
 {
-    pthread_mutex_lock(&c->lock);
-    struct transport_entry *entry = c->idle;
-    if (entry)
-        c->idle = entry->next;
-    pthread_mutex_unlock(&c->lock);
-    struct transport *t = entry ? entry->transport : NULL;
-    free(entry);
-    return t;
+    LOCKED(&c->lock);
+    return c->idle_count ? c->idle[--c->idle_count] : NULL;
 }
 
 int drover_client_open(const struct drover_client_options *o, struct drover_client **ret_client,
@@ -75,7 +67,6 @@ int drover_client_open(const struct drover_client_options *o, struct drover_clie
     static const struct drover_client_options defaults;
     struct drover_client *c = mem_alloc(sizeof *c);
     struct transport *first;
-
     o = o ? o : &defaults;
     *c = (struct drover_client){
         .server = copy_or(o->server, "DROVER_URL"),
@@ -106,6 +97,7 @@ void drover_client_close(struct drover_client *c)
         transport_close(t);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
+    free(c->idle);
     free(c->server);
     free(c->token);
     free(c);
@@ -129,7 +121,8 @@ int task_client_call(struct drover_client *c, const char *method, const char *pa
     return err;
 }
 
-bool task_client_is_away(int err, int status)
+/* Whether the server cannot be reached or is not ready, so that a retry may help. */
+static bool is_away(int err, int status)
 {
     if (err)
         return err == DROVER_UNREACHABLE || err == DROVER_UNKNOWN;
@@ -148,24 +141,19 @@ int task_client_insist(struct drover_client *c, const char *method, const char *
                        struct err_info *ret_error)
 {
     int64_t back_off_ms = BACK_OFF_MIN_MS, deadline_ms = 0;
-    struct transport_answer answer;
+    struct transport_answer answer = {0};
     bool maybe_done = false;
 
     for (;;) {
         int err = task_client_call(c, method, path, body, timeout_ms, &answer, ret_error);
-
-        if (!task_client_is_away(err, err ? 0 : answer.status)) {
-            if (!err)
-                *ret_answer = answer;
-            return err;
-        }
+        bool away = is_away(err, answer.status);
         maybe_done |= err != DROVER_UNREACHABLE;
         deadline_ms = deadline_ms ? deadline_ms : clock_boot_ms() + c->retry_ms;
-        if (clock_boot_ms() + back_off_ms > deadline_ms) {
+        if (!away || clock_boot_ms() + back_off_ms > deadline_ms) {
             if (!err)
                 *ret_answer = answer;
             /* An earlier try may have had an effect, even if the last one was not sent. */
-            return err && maybe_done ? DROVER_UNKNOWN : err;
+            return err && away && maybe_done ? DROVER_UNKNOWN : err;
         }
         if (!err)
             buf_release(&answer.body);
@@ -230,26 +218,20 @@ int drover_client_update(struct drover_client *c, const struct drover_update *u,
     return count < 0 ? count : 0;
 }
 
-/* One request of a claim, which waits for at most TASK_CLIENT_WAIT_MS. */
-static int claim_once(struct drover_client *c, const struct drover_claim *claim, int64_t wait_ms,
-                      struct drover_result *ret_result, struct err_info *ret_error)
-{
-    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
-    CLEANUP(buf_release) struct buf body = {0};
-    task_client_requestid(requestid);
-    TRY(task_body_claim(&body, claim, c->clientid, wait_ms, requestid, ret_error));
-    return ask(c, "POST", "/claim", buf_str(&body), TRANSPORT_TIMEOUT_MS + wait_ms, ret_result,
-               ret_error);
-}
-
+/* A wait takes several requests, of at most TASK_CLIENT_WAIT_MS each. */
 int drover_client_claim(struct drover_client *c, const struct drover_claim *claim,
                         struct drover_result *ret_result, struct drover_error *ret_error)
 {
     int64_t end_ms = clock_boot_ms() + claim->wait_ms, left_ms = claim->wait_ms;
     struct drover_claim next = *claim;
+    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
     for (;;) {
         int64_t wait_ms = left_ms < TASK_CLIENT_WAIT_MS ? left_ms : TASK_CLIENT_WAIT_MS;
-        int got = claim_once(c, &next, wait_ms, ret_result, ret_error);
+        CLEANUP(buf_release) struct buf body = {0};
+        task_client_requestid(requestid);
+        TRY(task_body_claim(&body, &next, c->clientid, wait_ms, requestid, ret_error));
+        int got = ask(c, "POST", "/claim", buf_str(&body), TRANSPORT_TIMEOUT_MS + wait_ms,
+                      ret_result, ret_error);
         next.delete_count = 0; /* the first request deleted them */
         left_ms = end_ms - clock_boot_ms();
         if (got || left_ms <= 0)
@@ -283,7 +265,7 @@ int drover_client_groups(struct drover_client *c, struct drover_groups *ret_grou
                          struct drover_error *ret_error)
 {
     struct transport_answer answer;
-    struct drover_result r;
+    CLEANUP(drover_result_release) struct drover_result r = {0};
     TRY(task_client_insist(c, "GET", "/groups", (struct str){0}, 0, &answer, ret_error));
     if (answer.status != 200)
         return task_client_read(&answer, &r, ret_error);

@@ -24,18 +24,14 @@ enum {
     TASK_CLIENT_REQUESTID_LEN = 32,
 };
 
-struct transport_entry {
-    struct transport_entry *next;
-    struct transport *transport;
-};
-
 struct drover_client {
     char *server, *token;
     int64_t clientid, retry_ms;
     int stop_fd; /* -1: none */
 
     pthread_mutex_t lock;
-    struct transport_entry *idle;
+    struct transport **idle;
+    size_t idle_count, idle_cap;
 
     /* Renewal, also under the lock. */
     pthread_cond_t changed;
@@ -57,9 +53,6 @@ int task_client_insist(struct drover_client *c, const char *method, const char *
 /* Reads and releases an answer: 0 and its tasks, REFUSED and the reasons, or another error. */
 int task_client_read(struct transport_answer *answer, struct drover_result *ret_result,
                      struct err_info *ret_error);
-
-/* Whether the server cannot be reached or is not ready, so that a retry may help. */
-bool task_client_is_away(int err, int status);
 
 /* A random id. */
 void task_client_requestid(char text[static TASK_CLIENT_REQUESTID_LEN + 1]);

@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "client/worker_impl.h"
 
 void worker_note(struct drover_worker *w, const char *fmt, ...)
 {
@@ -105,10 +104,15 @@ static void disconnect(struct drover_worker *w)
     w->keeper = NULL;
 }
 
-static int watch_lists(struct drover_worker *w)
+/* Watches the lists. The keeper may have granted another timeout than the one asked for. */
+static int begin_session(struct drover_worker *w)
 {
     static const char *const lists[] = {"workers", "queues"};
+    struct keeper_session session;
     char path[QUEUE_PATH_SIZE];
+    keeper_session(w->keeper, &session);
+    w->steps.worker.o.timeout_ms = session.timeout_ms;
+    atomic_store(&w->timeout_ms, session.timeout_ms);
     for (int i = 0; i < 2; i++) {
         queues_path(&w->steps.registration.queues, path, "%s", lists[i]);
         TRY(keeper_watch(w->keeper, path, KEEPER_WATCH_CHILDREN, on_list, w, &w->watches[i]));
@@ -116,26 +120,14 @@ static int watch_lists(struct drover_worker *w)
     return 0;
 }
 
-/* The keeper may have granted another timeout than the one asked for. */
-static void adopt_timeout(struct drover_worker *w)
-{
-    struct keeper_session session;
-    keeper_session(w->keeper, &session);
-    w->steps.worker.o.timeout_ms = session.timeout_ms;
-    atomic_store(&w->timeout_ms, session.timeout_ms);
-}
-
 static void join(struct drover_worker *w, const struct queue_worker_action *a)
 {
     struct err_info e = {""};
-
     disconnect(w);
     int err = w->source->connect(w->source, &w->keeper, &e);
     w->steps.registration.queues.keeper = w->keeper;
-    if (!err) {
-        adopt_timeout(w);
-        err = watch_lists(w);
-    }
+    if (!err)
+        err = begin_session(w);
     pthread_mutex_lock(&w->lock);
     w->expired = false; /* it concerned the previous session */
     pthread_mutex_unlock(&w->lock);
@@ -235,18 +227,6 @@ static void tell(struct drover_worker *w, int64_t now_ms)
         queue_worker_stop(worker, now_ms);
 }
 
-static bool has_news(const struct drover_worker *w)
-{
-    for (int i = 0; i < w->parallel; i++)
-        if (w->jobs[i].state == JOB_DONE)
-            return true;
-    for (const struct worker_wanted *wanted = w->wanted; wanted; wanted = wanted->next)
-        if (wanted->freed)
-            return true;
-    return w->expired || w->lists_changed || w->posted_any || w->posted_count ||
-           (w->stop && !w->steps.worker.stopping);
-}
-
 static void *control(void *arg)
 {
     struct drover_worker *w = arg;
@@ -255,7 +235,7 @@ static void *control(void *arg)
         pthread_mutex_lock(&w->lock);
         tell(w, clock_boot_ms());
         queue_worker_next(&w->steps.worker, clock_boot_ms(), &a);
-        if (a.kind == WORKER_WAIT && !has_news(w))
+        if (a.kind == WORKER_WAIT) /* tell() has left no event */
             cond_wait_until(&w->changed, &w->lock, a.at_ms);
         pthread_mutex_unlock(&w->lock);
         look_at_session(w);

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "client/worker_impl.h"
+#include "client/worker.h"
 
 enum { AHEAD = 20, LISTEN_AGAIN_MS = 1000, POSTED_MAX = 10000, ERROR_SIZE = 256 };
 

@@ -1,14 +1,20 @@
 /* The queues of the public interface: drover_queue... and drover_worker... of drover.h. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/result.h"
+#include "client/task_client.h"
 #include "client/worker.h"
 #include "keeper/zookeeper/zookeeper.h"
 
+/* Of one request for news; and how long the answer may take beyond that. */
+enum { LISTEN_WAIT_MS = 30 * 1000, ANSWER_MS = 10 * 1000 };
+
 struct drover_queues {
     struct drover_client *client;
-    char *server, *token, *url, *auth;
+    char *url, *auth;
     struct queues at; /* owns both */
     int timeout_ms;
 };
@@ -20,6 +26,50 @@ static int explain(struct drover_error *e, int err, const char *queue)
                       : err == DROVER_BAD_ARGUMENT ? "a name has 32 hex digits"
                                                    : drover_err_message(err);
     return err ? err_set(e, err, "queue %.64s: %s", queue, why) : 0;
+}
+
+/* Requests. */
+
+/* The first reason of an error body. */
+static int refused(int status, const struct json *body, struct err_info *e)
+{
+    const struct json *errors = json_get(body, "errors");
+    int err = status == 404   ? DROVER_NO_NODE
+              : status == 400 ? DROVER_BAD_ARGUMENT
+              : status == 503 ? DROVER_UNREACHABLE
+                              : DROVER_IO;
+    if (errors && errors->kind == JSON_LIST && errors->first && errors->first->kind == JSON_TEXT)
+        return err_set(e, err, "%.*s", STR_ARGS(errors->first->text));
+    return err_set(e, err, "the server answered %d", status);
+}
+
+/* GET, and the answer as JSON in the arena. */
+static int get(struct drover_client *c, const char *path, int64_t timeout_ms, struct arena *a,
+               const struct json **ret_body, struct err_info *e)
+{
+    struct transport_answer answer = {0};
+    TRY(task_client_call(c, "GET", path, (struct str){0}, timeout_ms, &answer, e));
+    const struct json *body = json_parse(a, arena_take(a, &answer.body), NULL);
+    if (answer.status != 200)
+        return refused(answer.status, body, e);
+    if (!body)
+        return err_set(e, DROVER_DAMAGED, "the server's answer is no JSON");
+    *ret_body = body;
+    return 0;
+}
+
+/* The keeper that the server names in GET /v1/keeper. The caller frees the URL. */
+static int ask_for_keeper(struct drover_client *c, char **ret_url, struct err_info *ret_error)
+{
+    CLEANUP(arena_release) struct arena a = {0};
+    const struct json *body;
+    struct str url = {0};
+    TRY(get(c, "/v1/keeper", 0, &a, &body, ret_error));
+    if (json_get_text(body, "keeper", &url, ret_error) != 1)
+        return err_set(ret_error, DROVER_UNREACHABLE,
+                       "the server names no keeper that others can reach: give one with --keeper");
+    *ret_url = mem_dup(url.p, url.len);
+    return 0;
 }
 
 /* Opening. */
@@ -36,15 +86,16 @@ static int connect_keeper(struct drover_queues *qs, struct keeper **ret_keeper, 
     return zookeeper_connect(qs->url, &zo, &ko, ret_keeper, e);
 }
 
-static int open_all(struct drover_queues *qs, struct err_info *e)
+static int open_all(struct drover_queues *qs, const struct drover_queues_options *o,
+                    struct err_info *e)
 {
-    struct drover_client_options co = {.server = qs->server, .token = qs->token, .retry_ms = 5000};
+    struct drover_client_options co = {.server = o->server, .token = o->token, .retry_ms = 5000};
     TRY(drover_client_open(&co, &qs->client, e));
     if (!queues_valid_namespace(qs->at.ns))
         return err_set(e, DROVER_BAD_ARGUMENT, "'%.200s' is no namespace: it is a path, /a/b",
                        qs->at.ns);
     if (!qs->url)
-        TRY(message_keeper(qs->client, &qs->url, e));
+        TRY(ask_for_keeper(qs->client, &qs->url, e));
     return connect_keeper(qs, &qs->at.keeper, e);
 }
 
@@ -54,13 +105,11 @@ int drover_queues_open(const struct drover_queues_options *o, struct drover_queu
     static const struct drover_queues_options none;
     struct drover_queues *qs = mem_alloc(sizeof *qs);
     o = o ? o : &none;
-    *qs = (struct drover_queues){.server = copy(o->server),
-                                 .token = copy(o->token),
-                                 .url = copy(o->keeper),
+    *qs = (struct drover_queues){.url = copy(o->keeper),
                                  .auth = copy(o->auth),
                                  .at.ns = copy(o->ns ? o->ns : QUEUE_NAMESPACE),
                                  .timeout_ms = o->timeout_ms};
-    int err = open_all(qs, ret_error);
+    int err = open_all(qs, o, ret_error);
     if (err)
         drover_queues_close(qs);
     else
@@ -74,8 +123,6 @@ void drover_queues_close(struct drover_queues *qs)
         keeper_close(qs->at.keeper);
     if (qs->client)
         drover_client_close(qs->client);
-    free(qs->server);
-    free(qs->token);
     free(qs->url);
     free(qs->auth);
     free((char *)qs->at.ns);
@@ -111,7 +158,38 @@ int drover_queue_set_last(struct drover_queues *qs, const char *queue, int64_t l
     return explain(ret_error, queue_set_last(&qs->at, queue, last, KEEPER_ANY_VERSION), queue);
 }
 
-/* Messages. */
+/* Messages: tasks of the group that has the queue's name, read in the order of their ids. */
+
+/* At most limit messages with ids above `after`. */
+static int message_read(struct drover_client *c, const char *queue, int64_t after, size_t limit,
+                        struct queue_message_list *ret_list, struct err_info *ret_error)
+{
+    struct queue_message_list list = {0};
+    const struct json *body;
+    char path[256];
+    snprintf(path, sizeof path, "/v1/queues/%s/messages?after=%" PRId64 "&limit=%zu", queue, after,
+             limit);
+    int err = get(c, path, 0, &list.arena, &body, ret_error);
+    if (!err)
+        err = message_parse_list(body, &list, ret_error);
+    if (err)
+        queue_message_list_release(&list);
+    else
+        *ret_list = list;
+    return err;
+}
+
+/* The client makes sure that it is added once. */
+static int message_post(struct drover_client *c, const char *queue, struct str data,
+                        int64_t *ret_id, struct err_info *ret_error)
+{
+    const struct drover_task task = {.group = queue, .data = data.p, .data_len = data.len};
+    const struct drover_update update = {.adds = &task, .add_count = 1};
+    CLEANUP(drover_result_release) struct drover_result result = {0};
+    TRY(drover_client_update(c, &update, &result, ret_error));
+    *ret_id = result.tasks[0].id;
+    return 0;
+}
 
 int drover_queue_post(struct drover_queues *qs, const char *queue, const char *data, size_t len,
                       int64_t *ret_id, struct drover_error *ret_error)
@@ -125,33 +203,19 @@ int drover_queue_post(struct drover_queues *qs, const char *queue, const char *d
     return 0;
 }
 
-static void give_messages(const struct queue_message_list *list, const char *queue,
-                          struct drover_result *ret_result)
-{
-    struct arena *memory = mem_alloc(sizeof *memory);
-    *memory = list->arena;
-    struct drover_task *tasks = arena_alloc(memory, (list->count + 1) * sizeof *tasks);
-    for (size_t i = 0; i < list->count; i++) {
-        const struct queue_message *m = &list->messages[i];
-        tasks[i] = (struct drover_task){.id = m->id,
-                                        .group = arena_text(memory, str_of(queue)),
-                                        .group_len = strlen(queue),
-                                        .data = arena_text(memory, m->data),
-                                        .data_len = m->data.len,
-                                        .timespec = m->time_ms};
-    }
-    *ret_result =
-        (struct drover_result){.tasks = tasks, .task_count = list->count, .memory = memory};
-}
-
 int drover_queue_read(struct drover_queues *qs, const char *queue, int64_t after, size_t limit,
                       struct drover_result *ret_result, struct drover_error *ret_error)
 {
-    struct queue_message_list list;
+    CLEANUP(queue_message_list_release) struct queue_message_list list = {0};
     if (!queue_valid_name(str_of(queue)) && strcmp(queue, QUEUE_ERROR))
         return explain(ret_error, DROVER_BAD_ARGUMENT, queue);
     TRY(message_read(qs->client, queue, after, limit ? limit : MESSAGES_LIMIT, &list, ret_error));
-    give_messages(&list, queue, ret_result);
+    result_init(ret_result, list.count, 0);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct queue_message *m = &list.messages[i];
+        const struct drover_task rest = {.id = m->id, .timespec = m->time_ms};
+        result_add_task(ret_result, str_of(queue), m->data, &rest);
+    }
     return (int)list.count;
 }
 
@@ -187,9 +251,18 @@ static int source_post(struct queue_source *s, const char *queue, struct str dat
     return message_post(of(s)->queues->client, queue, data, ret_id, e);
 }
 
+/*
+ * Waits at the server for messages of any queue, and passes the number where it left off. So it
+ * misses nothing between two requests, and does not depend on which queues are the worker's.
+ */
 static int source_listen(struct queue_source *s, struct arena *a, struct message_news *ret_news)
 {
-    return message_listen(of(s)->listener, &of(s)->number, a, ret_news);
+    int64_t *number = &of(s)->number;
+    const struct json *body;
+    char path[128];
+    snprintf(path, sizeof path, "/v1/posted?after=%" PRId64 "&wait=%d", *number, LISTEN_WAIT_MS);
+    TRY(get(of(s)->listener, path, LISTEN_WAIT_MS + ANSWER_MS, a, &body, NULL));
+    return message_parse_news(body, a, number, ret_news);
 }
 
 static void source_unlisten(struct queue_source *s)
@@ -208,7 +281,8 @@ static void source_free(struct queue_source *s)
 static int source_open(struct drover_queues *qs, struct queue_source **ret_source,
                        struct err_info *e)
 {
-    struct drover_client_options co = {.server = qs->server, .token = qs->token};
+    const char *server = qs->client->server, *token = qs->client->token;
+    struct drover_client_options co = {.server = server ? server : "", .token = token ? token : ""};
     struct remote_source *s = mem_alloc(sizeof *s);
     *s = (struct remote_source){.base = {source_connect, source_read, source_post, source_listen,
                                          source_unlisten, source_free},

@@ -26,12 +26,9 @@ static struct str text_or(const char *text, const char *other)
     return str_of(text ? text : other);
 }
 
-/* Begins a list: ret_list is set when it ends without an error. Returns the arena of its text. */
-static struct arena *list_begin(struct drover_world_list *l)
+static struct drover_world_list new_list(void)
 {
-    struct arena *a = mem_zalloc(sizeof *a);
-    *l = (struct drover_world_list){.memory = a};
-    return a;
+    return (struct drover_world_list){.memory = mem_zalloc(sizeof(struct arena))};
 }
 
 void drover_world_list_release(struct drover_world_list *l)
@@ -42,6 +39,7 @@ void drover_world_list_release(struct drover_world_list *l)
     *l = (struct drover_world_list){0};
 }
 
+/* Gives the list to the caller, or releases it after an error. */
 static int list_end(struct drover_world_list *l, int err, struct drover_world_list *ret_list)
 {
     if (err < 0)
@@ -157,10 +155,9 @@ int drover_world_queue(struct drover_world *w, const struct drover_world_task *t
     struct world_parent p = {text_or(parent ? parent->name : NULL, ""),
                              text_or(parent ? parent->type : NULL, "")};
     struct namer namer = {name_fn, arg};
-    struct drover_world_list l;
-    struct arena *a = list_begin(&l);
+    struct drover_world_list l = new_list();
     struct world_paths paths;
-    int err = world_queue(w->w, w->k, a, &t, parent ? &p : NULL, name_fn ? call_namer : NULL,
+    int err = world_queue(w->w, w->k, l.memory, &t, parent ? &p : NULL, name_fn ? call_namer : NULL,
                           &namer, &paths, ret_error);
     if (!err)
         put_paths(w, &l, &paths, t.type.p);
@@ -171,10 +168,9 @@ int drover_world_find(struct drover_world *w, const struct drover_world_match *m
                       struct drover_world_list *ret_list, struct drover_error *ret_error)
 {
     struct world_parent p = {text_or(match->name, ""), text_or(match->type, "")};
-    struct drover_world_list l;
-    struct arena *a = list_begin(&l);
+    struct drover_world_list l = new_list();
     struct world_paths paths;
-    int err = world_find(w->w, w->k, a, &p, &paths, ret_error);
+    int err = world_find(w->w, w->k, l.memory, &p, &paths, ret_error);
     if (!err)
         put_paths(w, &l, &paths, NULL);
     return list_end(&l, err, ret_list);
@@ -202,9 +198,8 @@ int drover_world_claim(struct drover_world *w, const char *const *types, size_t 
                        struct drover_error *ret_error)
 {
     int64_t end_ms = clock_boot_ms() + (wait_ms > 0 ? wait_ms : 0);
-    struct drover_world_list l;
-    struct arena *a = list_begin(&l);
-    struct str *names = arena_alloc(a, (type_count + 1) * sizeof *names);
+    struct drover_world_list l = new_list();
+    struct str *names = arena_alloc(l.memory, (type_count + 1) * sizeof *names);
     struct world_claim claim;
     uint64_t seen;
     int claimed;
@@ -212,7 +207,7 @@ int drover_world_claim(struct drover_world *w, const char *const *types, size_t 
         names[i] = str_of(types[i]);
     do {
         seen = changes_seen(w);
-        claimed = world_claim(w->w, w->k, a, names, type_count, true, &claim, ret_error);
+        claimed = world_claim(w->w, w->k, l.memory, names, type_count, true, &claim, ret_error);
     } while (!claimed && wait_for_change(w, seen, end_ms));
     if (claimed == 1)
         put_items(&l,
@@ -251,10 +246,9 @@ int drover_world_ls(struct drover_world *w, enum drover_world_state state, const
                     size_t limit, struct drover_world_list *ret_list,
                     struct drover_error *ret_error)
 {
-    struct drover_world_list l;
-    struct arena *a = list_begin(&l);
+    struct drover_world_list l = new_list();
     struct world_items items;
-    int err = state < DROVER_WORLD_NONE ? world_list(w->w, w->k, a, (enum world_state)state,
+    int err = state < DROVER_WORLD_NONE ? world_list(w->w, w->k, l.memory, (enum world_state)state,
                                                      text_or(after, ""), limit, &items)
                                         : DROVER_BAD_ARGUMENT;
     if (err) {
@@ -269,11 +263,10 @@ int drover_world_ls(struct drover_world *w, enum drover_world_state state, const
 int drover_world_get(struct drover_world *w, const char *node, struct drover_world_list *ret_list,
                      struct drover_error *ret_error)
 {
-    struct drover_world_list l;
-    struct arena *a = list_begin(&l);
+    struct drover_world_list l = new_list();
     struct world_item item;
     struct str data;
-    int err = world_get(w->w, w->k, a, str_of(node), &item, &data, ret_error);
+    int err = world_get(w->w, w->k, l.memory, str_of(node), &item, &data, ret_error);
     if (!err)
         put_items(&l, &item, 1, data);
     return list_end(&l, err, ret_list);

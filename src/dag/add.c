@@ -58,11 +58,8 @@ static void enter(struct dag *d, struct dag_addition *a)
 /* Not all chunks were committed: deletes the others. */
 static void take_back(struct dag *d, struct dag_addition *a)
 {
-    char path[DAG_PATH_LEN];
-    for (uint32_t i = 0; i < a->saved; i++) {
-        dag_path(path, BUCKET_SPECS, a->draft.chunks[i]->first_id);
-        dag_commit_delete(dag_commit_open(d), path);
-    }
+    for (uint32_t i = 0; i < a->saved; i++)
+        dag_commit_delete(dag_commit_open(d), dag_path(BUCKET_SPECS, a->draft.chunks[i]->first_id));
 }
 
 static void on_chunk_done(void *arg, const struct task_reply *reply)
@@ -99,10 +96,8 @@ static void on_chunk_done(void *arg, const struct task_reply *reply)
 static void put_chunk(struct dag_addition *a, uint32_t i)
 {
     const struct chunk_text *c = a->draft.chunks[i];
-    char path[DAG_PATH_LEN];
-    dag_commit_bucket(&a->ops, BUCKET_SPECS, c->first_id);
-    dag_path(path, BUCKET_SPECS, c->first_id);
-    dag_commit_op(&a->ops, keeper_op_create(path, buf_str(&c->text), 0));
+    dag_commit_create(&a->ops, BUCKET_SPECS, c->first_id, dag_path(BUCKET_SPECS, c->first_id),
+                      buf_str(&c->text));
     if (i + 1 < a->draft.chunk_count)
         return;
     const char *head = arena_printf(&a->ops.arena, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "}",

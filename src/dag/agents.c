@@ -44,6 +44,20 @@ static struct dag_node *find_slot(const struct dag *d, int64_t slot)
     return NULL;
 }
 
+/* A node starts an attempt. */
+static void start_attempt(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
+{
+    plan_start(&d->graph.plan, n->ref);
+    dag_unpark(d, n);
+    n->attempts++;
+    n->kill_asked = n->begun = false;
+    n->save_at = 0;
+    for (struct node_datum *v = n->values; v; v = v->next)
+        v->live_pid = 0; /* of an earlier run */
+    n->started_ms = n->started_ms ? n->started_ms : dag_now_ms(d);
+    dag_enter_running(d, n, agent, lease_at);
+}
+
 /* An agent has claimed or renewed a task, and that is durable. */
 static void on_changed(void *arg, int64_t slot, const struct task *t)
 {
@@ -56,7 +70,7 @@ static void on_changed(void *arg, int64_t slot, const struct task *t)
         n->lease_at = t->timespec;
         dag_arm(d, n->lease_at);
     } else if (!n->agent && graph_plan(&d->graph, n)->offered) {
-        dag_start_attempt(d, n, t->ownerid, t->timespec);
+        start_attempt(d, n, t->ownerid, t->timespec);
         if (t->ownerid > 0)
             dag_show(d, n);
         else
@@ -117,26 +131,9 @@ void dag_offer(struct dag *d)
 
 /* Running. */
 
-bool dag_start(struct dag_node *n, int64_t agent, int64_t task)
-{
-    if (n->agent != agent || agent <= 0 || n->task != task || n->kill_asked)
-        return false;
-    n->begun = true;
-    return true;
-}
-
 bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt)
 {
     return n->agent == agent && agent > 0 && n->attempts == attempt;
-}
-
-void dag_lease_ended(struct dag *d, struct dag_node *n)
-{
-    struct run_outcome o = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
-    if (n->begun)
-        dag_end_run(d, n, &o, NULL, NULL);
-    else
-        dag_unclaim(d, n);
 }
 
 /* The built-in agent. */
@@ -217,7 +214,6 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 {
     struct serve_job *j = arg;
     struct dag *d = j->dag;
-    struct run_outcome o = {.how = end->how, .status = end->status};
     d->agent.running--;
     d->agent.eager = d->started && clock_boot_ms() - j->since_ms < AHEAD_MS;
     while (d->agent.ahead && d->agent.running < d->jobs)
@@ -225,7 +221,7 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
     if (j->epoch == d->agent.epoch) {
         j->node->run = NULL;
         save_output(d, j->node, r, true);
-        dag_end_run(d, j->node, &o, NULL, NULL);
+        dag_end_run(d, j->node, end, NULL, NULL);
     }
     run_free(r);
     job_free(j);
@@ -233,10 +229,10 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 
 static void not_started(struct serve_job *j, const char *reason, int status)
 {
-    struct run_outcome o = {.how = RUN_EXITED, .status = status, .reason = reason};
+    struct run_end end = {.how = RUN_EXITED, .status = status, .reason = reason};
     for (int i = 0; i < RUN_STREAMS; i++) /* it printed nothing */
         dag_output_value(j->dag, j->node, (enum run_stream)i);
-    dag_end_run(j->dag, j->node, &o, NULL, NULL);
+    dag_end_run(j->dag, j->node, &end, NULL, NULL);
     j->dag->agent.running--;
     job_free(j);
 }
@@ -325,7 +321,7 @@ static void wait_for_an_end(struct serve_job *j)
 /* Ends a claim that was not started. */
 static void end_unstarted(struct serve_job *j)
 {
-    dag_end_run(j->dag, j->node, &(struct run_outcome){.how = RUN_KILLED}, NULL, NULL);
+    dag_end_run(j->dag, j->node, &(struct run_end){.how = RUN_KILLED}, NULL, NULL);
     job_free(j);
 }
 
@@ -342,12 +338,27 @@ static void on_claimed(void *arg, int err)
         wait_for_an_end(j);
 }
 
+/* Claims the best ready node, or returns NULL. */
+static struct dag_node *claim(struct dag *d, dag_done_fn *done, void *arg)
+{
+    struct dag_node *n = graph_at(&d->graph, plan_best(&d->graph.plan, DAG_GROUP_DEFAULT));
+    if (n && n->task_busy) /* it is being offered: the next best that is not */
+        n = graph_at(&d->graph, plan_best_unoffered(&d->graph.plan, DAG_GROUP_DEFAULT));
+    if (!n || n->task_busy)
+        return NULL;
+    struct dag_commit *t = dag_commit_open(d);
+    start_attempt(d, n, AGENT_SERVE, INT64_MAX);
+    dag_put_task(t, n);
+    dag_commit_then(t, done, arg);
+    return n;
+}
+
 void serve_agent_schedule(struct dag *d)
 {
     while (d->agent.busy < (d->agent.eager ? 3 * d->jobs : d->jobs)) {
         struct serve_job *j = mem_zalloc(sizeof *j);
         *j = (struct serve_job){.dag = d, .epoch = d->agent.epoch};
-        j->node = dag_claim(d, on_claimed, j);
+        j->node = claim(d, on_claimed, j);
         if (!j->node) {
             free(j);
             return;

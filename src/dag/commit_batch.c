@@ -17,24 +17,29 @@
 
 enum { STALL_MS = 500 };
 
-static const char *const KIND_NAMES[] = {"specs", "nodes", "slots"};
+const char *const DAG_KIND_ROOTS[] = {DAG_ROOT "/specs", DAG_ROOT "/nodes", DAG_ROOT "/slots"};
 static const uint64_t KIND_SIZES[] = {1000, 1000, 100};
 
-void dag_bucket_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t bucket)
+struct dag_path dag_bucket_path(enum bucket_kind kind, uint64_t bucket)
 {
-    snprintf(to, DAG_PATH_LEN, DAG_ROOT "/%s/%" PRIu64, KIND_NAMES[kind], bucket);
+    struct dag_path p;
+    snprintf(p.text, sizeof p.text, "%s/%" PRIu64, DAG_KIND_ROOTS[kind], bucket);
+    return p;
 }
 
-void dag_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t id)
+struct dag_path dag_path(enum bucket_kind kind, uint64_t id)
 {
-    snprintf(to, DAG_PATH_LEN, DAG_ROOT "/%s/%" PRIu64 "/%" PRIu64, KIND_NAMES[kind],
+    struct dag_path p;
+    snprintf(p.text, sizeof p.text, "%s/%" PRIu64 "/%" PRIu64, DAG_KIND_ROOTS[kind],
              id / KIND_SIZES[kind], id);
+    return p;
 }
 
-void dag_slot_path(char to[DAG_PATH_LEN], uint64_t id, uint32_t slot)
+struct dag_path dag_slot_path(uint64_t id, uint32_t slot)
 {
-    dag_path(to, BUCKET_SLOTS, id);
-    snprintf(to + strlen(to), 12, "-%" PRIu32, slot);
+    struct dag_path p = dag_path(BUCKET_SLOTS, id);
+    snprintf(p.text + strlen(p.text), 12, "-%" PRIu32, slot);
+    return p;
 }
 
 /* Collecting. */
@@ -85,9 +90,9 @@ void dag_commit_op(struct dag_commit *t, struct keeper_op op)
     t->len += op.path.len + op.data.len + 64;
 }
 
-void dag_commit_delete(struct dag_commit *t, const char *path)
+void dag_commit_delete(struct dag_commit *t, struct dag_path path)
 {
-    dag_commit_op(t, keeper_op_delete(path, KEEPER_ANY_VERSION));
+    dag_commit_op(t, keeper_op_delete(path.text, KEEPER_ANY_VERSION));
 }
 
 void dag_commit_drop(struct dag_commit *t, int64_t slot)
@@ -107,18 +112,23 @@ void dag_commit_unmark(struct dag_commit *t, struct dag_node *n)
 }
 
 /* Creates the directory of a node's chunk, record or slots if it is missing. */
-void dag_commit_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t id)
+static void make_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t id)
 {
     struct map *known = &t->dag->buckets[kind];
     uint64_t number = id / KIND_SIZES[kind];
     uint32_t ref = (uint32_t)number + 1, hash = map_hash_u64(number);
-    char path[DAG_PATH_LEN];
     for (uint32_t at, r = map_first(known, hash, &at); r; r = map_next(known, hash, &at))
         if (r == ref)
             return;
     map_add(known, hash, ref);
-    dag_bucket_path(path, kind, number);
-    dag_commit_op(t, keeper_op_create(path, STR(""), 0));
+    dag_commit_op(t, keeper_op_create(dag_bucket_path(kind, number).text, STR(""), 0));
+}
+
+void dag_commit_create(struct dag_commit *t, enum bucket_kind kind, uint64_t id,
+                       struct dag_path path, struct str text)
+{
+    make_bucket(t, kind, id);
+    dag_commit_op(t, keeper_op_create(path.text, text, 0));
 }
 
 void dag_put_task(struct dag_commit *t, struct dag_node *n)
@@ -148,11 +158,11 @@ void dag_set_slot(struct dag *d, struct dag_node *n, int64_t slot)
 
 void dag_commit_put_record(struct dag_commit *t, const struct dag_node *n, struct str text)
 {
-    char path[DAG_PATH_LEN];
-    dag_commit_bucket(t, BUCKET_NODES, n->id);
-    dag_path(path, BUCKET_NODES, n->id);
-    dag_commit_op(t, n->recorded ? keeper_op_set(path, text, KEEPER_ANY_VERSION)
-                                 : keeper_op_create(path, text, 0));
+    struct dag_path path = dag_path(BUCKET_NODES, n->id);
+    if (n->recorded)
+        dag_commit_op(t, keeper_op_set(path.text, text, KEEPER_ANY_VERSION));
+    else
+        dag_commit_create(t, BUCKET_NODES, n->id, path, text);
 }
 
 static void write_record(struct dag_commit *t, struct dag_node *n)
@@ -276,11 +286,8 @@ static void notify(struct dag_commit *t, int err)
 /* The disk is full: the batch waits, later batches wait behind it, and commands go on. */
 static void stall(struct dag *d, struct dag_commit *t)
 {
-    struct dag_commit **at = &d->stalled;
-    while (*at && t->number > (*at)->number)
-        at = &(*at)->stalled_next;
-    t->stalled_next = *at;
-    *at = t;
+    t->stalled = true;
+    d->stalled++;
     dag_arm(d, dag_now_ms(d) + STALL_MS);
 }
 
@@ -290,15 +297,19 @@ static void submit(struct dag_commit *t)
     service_submit(t->dag->context->tasks, &t->request);
 }
 
-/* Submits the first stalled batch again. The others follow when it is durable. */
+/* Submits the oldest stalled batch again. The others follow when it is durable. */
 void dag_commit_retry(struct dag *d)
 {
-    struct dag_commit *t = d->stalled;
-    if (!t || d->retrying)
+    struct dag_commit *oldest = NULL;
+    if (!d->stalled || d->retrying)
         return;
-    d->stalled = t->stalled_next;
+    for (struct dag_commit *t = d->inflight; t; t = t->next)
+        if (t->stalled)
+            oldest = t;
+    oldest->stalled = false;
+    d->stalled--;
     d->retrying = true;
-    submit(t);
+    submit(oldest);
 }
 
 static void on_commit_done(void *arg, const struct task_reply *reply)
@@ -347,40 +358,10 @@ void dag_commit_flush(struct dag *d)
     t->request.arg = t;
     t->next = d->inflight;
     d->inflight = t;
-    t->number = ++d->commit_number;
     if (d->stalled || d->retrying)
         stall(d, t);
     else
         submit(t);
-}
-
-/* Claims of the built-in agent. */
-
-void dag_start_attempt(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at)
-{
-    plan_start(&d->graph.plan, n->ref);
-    dag_unpark(d, n);
-    n->attempts++;
-    n->kill_asked = n->begun = false;
-    n->save_at = 0;
-    for (struct node_datum *v = n->values; v; v = v->next)
-        v->live_pid = 0; /* of an earlier run */
-    n->started_ms = n->started_ms ? n->started_ms : dag_now_ms(d);
-    dag_enter_running(d, n, agent, lease_at);
-}
-
-struct dag_node *dag_claim(struct dag *d, dag_done_fn *done, void *arg)
-{
-    struct dag_node *n = graph_at(&d->graph, plan_best(&d->graph.plan, DAG_GROUP_DEFAULT));
-    if (n && n->task_busy) /* it is being offered: the next best that is not */
-        n = graph_at(&d->graph, plan_best_unoffered(&d->graph.plan, DAG_GROUP_DEFAULT));
-    if (!n || n->task_busy)
-        return NULL;
-    struct dag_commit *t = dag_commit_open(d);
-    dag_start_attempt(d, n, AGENT_SERVE, INT64_MAX);
-    dag_put_task(t, n);
-    dag_commit_then(t, done, arg);
-    return n;
 }
 
 /* The replies to submitted batches come later, and then only free them. */
@@ -390,12 +371,11 @@ void dag_commit_drop_all(struct dag *d, int err)
         next = t->next;
         t->dag = NULL;
         notify(t, DROVER_UNKNOWN);
+        if (t->stalled)
+            commit_free(t); /* it was not submitted: there is no reply */
     }
-    for (struct dag_commit *t = d->stalled, *next; t; t = next) {
-        next = t->stalled_next;
-        commit_free(t); /* it was not submitted: there is no reply */
-    }
-    d->inflight = d->stalled = NULL;
+    d->inflight = NULL;
+    d->stalled = 0;
     d->retrying = false;
     struct dag_commit *open = d->commit;
     d->commit = NULL;

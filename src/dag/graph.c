@@ -2,7 +2,6 @@
 #include "dag/graph.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 
@@ -90,7 +89,8 @@ struct graph_loading {
     uint32_t from; /* the new nodes are in `order` from this index on */
     struct plan_spec *specs;
     uint32_t count, cap;
-    struct arena arena; /* parents, until they are in the plan */
+    uint64_t *parents; /* the ids of the parents of all specs, in the order of the specs */
+    size_t parent_count, parent_cap;
     graph_recall_fn *recall;
     void *arg;
 };
@@ -130,7 +130,7 @@ int graph_read_words(const struct json *v, struct plan_node *ret_node, struct st
 }
 
 static bool read_spec(struct graph_loading *l, const struct json *v, struct dag_node *n,
-                      struct plan_spec *s, const struct json **ret_parents)
+                      struct plan_spec *s)
 {
     const struct json *data = NULL;
     struct str group;
@@ -138,8 +138,7 @@ static bool read_spec(struct graph_loading *l, const struct json *v, struct dag_
     *s = (struct plan_spec){0};
     if (graph_read_words(v, &s->node, &group, &n->name, NULL) ||
         json_get_int(v, "id", &id, NULL) != 1 || json_get_int(v, "added", &n->added_ms, NULL) < 0 ||
-        json_get_object(v, "data", &data, NULL) < 0 ||
-        json_get_list(v, "parents", ret_parents, NULL) < 0 || id <= 0)
+        json_get_object(v, "data", &data, NULL) < 0 || id <= 0)
         return false;
     n->id = s->node.id = (uint64_t)id;
     n->data = data ? data->raw : (struct str){0};
@@ -156,27 +155,25 @@ static bool is_in(const struct chunk_text *c, struct str s)
     return s.p >= c->text.p && s.p < c->text.p + c->text.len;
 }
 
-/* Keeps the ids of the parents in place of their refs, which find_parents() sets. */
-static const uint32_t *copy_ids(struct graph_loading *l, const struct json *parents)
+/*
+ * Sets the parents of all specs, in refs. A parent that was deleted had ended, and its children had
+ * been decided: it is left out.
+ */
+static void find_parents(struct graph_loading *l, uint32_t *refs)
 {
-    uint64_t *ids = arena_alloc(&l->arena, (parents->count + 1) * sizeof *ids), *at = ids;
-    json_each(m, parents)
-        *at++ = (uint64_t)m->number;
-    return (const uint32_t *)ids;
-}
-
-/* A parent that was deleted had ended, and its children had been decided: it is left out. */
-static void find_parents(struct graph_loading *l, struct plan_spec *s)
-{
-    const uint64_t *ids = (const uint64_t *)(const void *)s->parents;
-    uint32_t *refs = arena_alloc(&l->arena, (s->parent_count + 1) * sizeof *refs), count = 0;
-    for (uint32_t i = 0; i < s->parent_count; i++) {
-        const struct dag_node *n = graph_find(l->g, ids[i]);
-        if (n)
-            refs[count++] = n->index < l->from ? n->ref : plan_in_batch(n->index - l->from);
+    size_t at = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        struct plan_spec *s = &l->specs[i];
+        size_t end = at + s->parent_count;
+        s->parents = refs;
+        for (s->parent_count = 0; at < end; at++) {
+            const struct dag_node *n = graph_find(l->g, l->parents[at]);
+            if (n)
+                refs[s->parent_count++] =
+                    n->index < l->from ? n->ref : plan_in_batch(n->index - l->from);
+        }
+        refs += s->parent_count;
     }
-    s->parents = refs;
-    s->parent_count = count;
 }
 
 static void append(struct graph *g, struct dag_node *n)
@@ -194,23 +191,21 @@ static bool load_node(struct graph_loading *l, struct chunk_text *c, const struc
 {
     const struct json *parents = NULL;
     struct dag_node *n = mem_zalloc(sizeof *n);
-    int state = NODE_INCIPIENT, taken = BRANCH_NONE;
     mem_grow(l->specs, l->count, l->cap);
     struct plan_spec *s = &l->specs[l->count];
-    bool good = read_spec(l, v, n, s, &parents);
-    if (!good || (l->recall && !l->recall(l->arg, n, &state, &taken))) {
+    bool good = read_spec(l, v, n, s) && json_get_list(v, "parents", &parents, NULL) >= 0;
+    if (!good || (l->recall && !l->recall(l->arg, n, &s->node))) {
         node_free(n);
         return good;
     }
-    s->node.state = (uint8_t)state;
-    s->node.taken = (uint8_t)taken;
     n->chunk = c;
     c->nodes++;
     if (n->name.len && !is_in(c, n->name))
         n->name = (struct str){mem_dup(n->name.p, n->name.len), n->name.len};
-    if (parents) {
-        s->parents = copy_ids(l, parents);
-        s->parent_count = parents->count;
+    json_each(m, json_list(parents)) {
+        mem_grow(l->parents, l->parent_count, l->parent_cap);
+        l->parents[l->parent_count++] = (uint64_t)m->number;
+        s->parent_count++;
     }
     append(l->g, n);
     l->count++;
@@ -232,8 +227,8 @@ static bool plan_nodes(struct graph_loading *l, struct plan_changes *changes)
 {
     struct graph *g = l->g;
     CLEANUP(mem_free) uint32_t *refs = mem_alloc((l->count + 1) * sizeof *refs);
-    for (uint32_t i = 0; i < l->count; i++)
-        find_parents(l, &l->specs[i]);
+    CLEANUP(mem_free) uint32_t *parents = mem_alloc((l->parent_count + 1) * sizeof *parents);
+    find_parents(l, parents);
     if (!plan_add(&g->plan, l->specs, l->count, refs, changes))
         return false;
     g->by_ref = mem_realloc(g->by_ref, g->plan.node_cap * sizeof *g->by_ref);
@@ -259,7 +254,7 @@ int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, grap
     while (!good && g->count > l.from)
         node_free(g->order[--g->count]);
     free(l.specs);
-    arena_release(&l.arena);
+    free(l.parents);
     return good ? 0 : DROVER_DAMAGED;
 }
 

@@ -56,10 +56,10 @@ void draft_release(struct draft *d);
 
 /*
  * Adds the nodes of the chunks and, if that succeeds, takes the chunks. recall, which may be NULL,
- * returns the stored state and branch of a node whose spec was read, or false when the node was
- * deleted. Returns 0 or DAMAGED.
+ * sets the stored state and branch of a node whose spec was read, or returns false when the node
+ * was deleted. Returns 0 or DAMAGED.
  */
-typedef bool graph_recall_fn(void *arg, struct dag_node *n, int *ret_state, int *ret_taken);
+typedef bool graph_recall_fn(void *arg, struct dag_node *n, struct plan_node *p);
 
 int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, graph_recall_fn *recall,
                void *arg, struct plan_changes *changes);

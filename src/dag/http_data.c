@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dag/http_impl.h"
+#include "base/mem.h"
+#include "dag/service.h"
 
 enum { FETCH_SLOTS = 40 };
 
@@ -45,7 +46,7 @@ void http_get_keys(struct http_request *r)
     const struct dag_in *in = r->in;
     struct dag_node *n = http_node(r);
     uint64_t at = 0;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     struct str *keys;
     char pid[64];
 
@@ -66,7 +67,7 @@ void http_get_keys(struct http_request *r)
     if (end < count)
         http_put_pagination(&b, end, pid);
     json_close(&b, '}');
-    http_reply_buf(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 /* A page of text. */
@@ -100,15 +101,15 @@ static bool read_page(struct http_request *r, struct text_page *p, uint64_t pid,
 static void reply_page(struct http_request *r, const struct text_page *p, struct str text,
                        bool more)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     json_open(&b, '{');
     json_member_text(&b, "key", p->key);
-    json_key(&b, "data");
+    json_key(&b, "data"); /* not json_member_text(): no text is "", not null */
     json_put_text(&b, text);
     if (more || p->grows)
         http_put_pagination(&b, p->start + text.len, p->pid);
     json_close(&b, '}');
-    http_reply_buf(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 /* The part of the text on the page: complete characters, unless it is the end or has none. */
@@ -121,12 +122,6 @@ static struct str cut_page(struct str text, uint64_t start, int64_t limit, bool 
     }
     size_t whole = output_whole(text.p + from, len);
     return (struct str){text.p + from, !is_end && whole ? whole : len};
-}
-
-static void reply_text(struct http_request *r, const struct text_page *p, struct str text)
-{
-    struct str piece = cut_page(text, p->start, p->limit, true);
-    reply_page(r, p, piece, p->start + piece.len < text.len);
 }
 
 /* A worker thread reads text in slots from the keeper. */
@@ -145,10 +140,8 @@ struct slot_fetch {
 static int read_slots(struct slot_fetch *f, struct keeper *k)
 {
     CLEANUP(buf_release) struct buf piece = {0};
-    char path[DAG_PATH_LEN];
     for (uint32_t i = 0; i < f->slot_count; i++) {
-        dag_slot_path(path, f->id, f->slots[i].number);
-        TRY(keeper_get(k, path, &piece, NULL));
+        TRY(keeper_get(k, dag_slot_path(f->id, f->slots[i].number).text, &piece, NULL));
         buf_put(&f->call->out, piece.p, piece.len);
     }
     buf_put_str(&f->call->out, f->tail);
@@ -213,12 +206,12 @@ static void fetch_text(struct http_request *r, const struct dag_node *n, const s
 
 static void reply_json(struct http_request *r, struct str key, struct str json)
 {
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     json_open(&b, '{');
     json_member_text(&b, "key", key);
     json_member_raw(&b, "data", json);
     json_close(&b, '}');
-    http_reply_buf(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 static const struct json *spec_value(struct http_request *r, const struct dag_node *n)
@@ -267,10 +260,12 @@ void http_get_value(struct http_request *r)
         return;
     if (p.grows && p.start >= (v ? v->len : text.len) && in->wait && http_park(r, &w, in->wait))
         return;
-    if (v && v->slot_count)
+    if (v && v->slot_count) {
         fetch_text(r, n, v, &p);
-    else
-        reply_text(r, &p, text);
+        return;
+    }
+    struct str piece = cut_page(text, p.start, p.limit, true);
+    reply_page(r, &p, piece, p.start + piece.len < text.len);
 }
 
 /* Writing. False after an answer. */
@@ -357,5 +352,5 @@ void http_put_value(struct http_request *r)
     json_close(&c->out, '}');
     dag_save_value(d, n, v, dag_call_done, c);
     if (n->agent)
-        http_topic_wake(&d->topic, dag_key("output", (int64_t)n->id), HTTP_TOPIC_ALL);
+        dag_wake_all(d, "output", (int64_t)n->id);
 }

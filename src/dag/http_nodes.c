@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "dag/http_impl.h"
+#include "base/mem.h"
+#include "dag/service.h"
 
 enum { LIMIT_DEFAULT = 1000 };
 
@@ -157,15 +158,13 @@ void http_get_nodes(struct http_request *r)
     const struct dag_in *in = r->in;
     uint64_t key = dag_key("added", 0);
     struct dag *d = r->arg;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     struct node_listing l;
     if (!http_is_ready(r) || !read_listing(r, d, &l))
         return;
     struct http_watch w = http_watch(r, &d->topic, &key, 1);
-    if (!put_listing(&b, d, &l) && in->new_id.p && http_park(r, &w, in->timeout))
-        buf_release(&b);
-    else
-        http_reply_buf(r, &b);
+    if (put_listing(&b, d, &l) || !in->new_id.p || !http_park(r, &w, in->timeout))
+        http_reply(r, 200, buf_str(&b));
 }
 
 /* Adding. */
@@ -213,11 +212,9 @@ static void put_data(struct buf *b, const struct dag_node *n, struct arena *a)
             json_key_str(b, m->key);
             json_put_raw(b, m->raw);
         }
-    for (const struct node_datum *v = n->values; v; v = v->next) {
-        if (v->slot_count || node_live(n, str_of(v->key)))
-            continue; /* large values are read one by one */
-        node_put_value(b, v);
-    }
+    for (const struct node_datum *v = n->values; v; v = v->next) /* large ones are read alone */
+        if (!v->slot_count && !node_live(n, str_of(v->key)))
+            node_put_value(b, v);
     json_close(b, '}');
 }
 
@@ -252,8 +249,7 @@ void http_get_node(struct http_request *r)
 {
     struct dag *d = r->arg;
     struct dag_node *n = http_node(r);
-    CLEANUP(buf_release) struct buf why = {0};
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf why = {0}, b = {0};
     if (!n)
         return;
     json_open(&b, '{');
@@ -265,7 +261,7 @@ void http_get_node(struct http_request *r)
     json_key(&b, "data");
     put_data(&b, n, &r->arena);
     json_close(&b, '}');
-    http_reply_buf(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 void http_delete_node(struct http_request *r)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "dag/http_impl.h"
+#include "dag/service.h"
 #include "server/leader.h"
 
 enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, LIST_MAX = 100000 };
@@ -105,7 +105,7 @@ static const struct route ROUTES[] = {
      .example = "{\"clientid\": 1643, \"node\": \"7\", \"attempt\": 1, \"status\": 0}",
      ROUTE_IN(
          IN, CLIENT(IN_BODY | REQUIRED),
-         FIELD_TEXT(IN_BODY | REQUIRED, IN, node, "node", 1, 80, "The node"),
+         FIELD_TEXT(IN_BODY | REQUIRED, IN, id, "node", 1, 80, "The node"),
          FIELD_INT(IN_BODY | REQUIRED, IN, attempt, "attempt", 1, INT64_MAX, "The attempt"),
          FIELD_CHOICE(IN_BODY, IN, how, "how", "exited|signalled|timed_out|killed", "How it ended"),
          FIELD_INT(IN_BODY, IN, status, "status", 0, 255, "Exit status, or signal"),
@@ -144,8 +144,7 @@ static void on_gone(struct http_request *r)
 struct dag_call *dag_call_new(struct http_request *r)
 {
     struct dag_call *c = mem_zalloc(sizeof *c);
-    c->dag = r->arg;
-    c->r = r;
+    *c = (struct dag_call){.dag = r->arg, .r = r};
     r->handler_data = c;
     r->gone = on_gone;
     return c;
@@ -181,19 +180,15 @@ bool http_is_ready(struct http_request *r)
     return false;
 }
 
-struct dag_node *http_find_node(struct http_request *r, struct str id)
+struct dag_node *http_node(struct http_request *r)
 {
+    struct str id = ((const struct dag_in *)r->in)->id;
     if (!http_is_ready(r))
         return NULL;
     struct dag_node *n = graph_find_text(&((struct dag *)r->arg)->graph, id);
     if (!n)
         http_reply_errorf(r, 404, "there is no node '%.*s'", NODE_CUT(id));
     return n;
-}
-
-struct dag_node *http_node(struct http_request *r)
-{
-    return http_find_node(r, ((const struct dag_in *)r->in)->id);
 }
 
 bool http_read_start(struct http_request *r, const char *pid, const char *other_pid,
@@ -235,12 +230,6 @@ void http_put_pagination(struct buf *b, uint64_t next, const char *pid)
     http_member_id(b, "next", next);
     json_member_text(b, "pid", str_of(pid));
     json_close(b, '}');
-}
-
-void http_reply_buf(struct http_request *r, struct buf *b)
-{
-    http_reply(r, 200, buf_str(b));
-    buf_release(b);
 }
 
 const struct run_output *node_live(const struct dag_node *n, struct str key)

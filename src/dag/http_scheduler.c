@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "dag/http_impl.h"
+#include "base/mem.h"
+#include "dag/service.h"
 
 static void put_states(struct buf *b, const struct dag *d, const int64_t *ids, size_t count)
 {
@@ -41,7 +42,7 @@ void http_get_scheduler(struct http_request *r)
 {
     const struct dag *d = r->arg;
     int64_t counts[SHOWN_NONE + 1] = {0};
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     if (!http_is_ready(r))
         return;
     for (uint32_t i = 0; i < d->graph.count; i++)
@@ -53,7 +54,7 @@ void http_get_scheduler(struct http_request *r)
     json_close(&b, '}');
     json_member_int(&b, "jobs", d->jobs);
     json_close(&b, '}');
-    http_reply_buf(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 /* A call that changes the nodes of a request, and counts the changes that are not durable yet. */
@@ -125,7 +126,7 @@ void http_get_wait(struct http_request *r)
     const struct dag_in *in = r->in;
     struct dag *d = r->arg;
     const struct dag_node *newest = NULL;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
 
     if (http_was_parked(r) ? !http_is_ready(r) : !nodes_exist(r))
         return;
@@ -142,7 +143,7 @@ void http_get_wait(struct http_request *r)
             return;
     }
     put_states(&b, d, in->ids, in->id_count);
-    http_reply_buf(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 /* Agents. */
@@ -176,17 +177,18 @@ void http_post_start(struct http_request *r)
 {
     const struct dag_in *in = r->in;
     struct dag_node *n = http_node(r);
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     if (!n)
         return;
-    if (!dag_start(n, in->clientid, in->task)) {
+    if (n->agent != in->clientid || n->task != in->task || n->kill_asked) {
         http_reply_errorf(r, 409,
                           "client %" PRId64 " has not claimed node %" PRIu64 " as task %" PRId64,
                           in->clientid, n->id, in->task);
         return;
     }
+    n->begun = true;
     put_run(&b, r->arg, n, &r->arena);
-    http_reply_buf(r, &b);
+    http_reply(r, 200, buf_str(&b));
 }
 
 static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64_t after)
@@ -196,10 +198,10 @@ static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64
     json_member_open(b, "nodes", '[');
     for (uint32_t i = 0; i < d->running.count; i++) {
         const struct dag_node *n = d->running.nodes[i];
-        if (n->agent != client || !n->kill_asked || n->kill_number <= after)
-            continue;
-        http_put_id(b, n->id);
-        any = true;
+        if (n->agent == client && n->kill_asked && n->kill_number > after) {
+            http_put_id(b, n->id);
+            any = true;
+        }
     }
     json_close(b, ']');
     json_member_int(b, "next", (int64_t)d->kill_number);
@@ -212,16 +214,14 @@ void http_get_kills(struct http_request *r)
     const struct dag_in *in = r->in;
     struct dag *d = r->arg;
     uint64_t key = dag_key("kill", in->clientid), after = (uint64_t)in->after;
-    struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0};
     if (!http_is_ready(r))
         return;
     struct http_watch w = http_watch(r, &d->topic, &key, 1);
     if (after > d->kill_number)
         after = 0; /* it is of the server before a restart */
     if (put_kills(&b, d, in->clientid, after) || !http_park(r, &w, in->wait))
-        http_reply_buf(r, &b);
-    else
-        buf_release(&b);
+        http_reply(r, 200, buf_str(&b));
 }
 
 /* Stores the outputs in the request. An output that was never sent is empty. */
@@ -241,9 +241,9 @@ static void save_outputs(struct dag *d, struct dag_node *n, const struct dag_in 
 void http_post_done(struct http_request *r)
 {
     const struct dag_in *in = r->in;
-    struct run_outcome o = {.how = (enum run_how)in->how, .status = (int)in->status};
+    struct run_end end = {.how = (enum run_how)in->how, .status = (int)in->status};
     struct dag *d = r->arg;
-    struct dag_node *n = http_find_node(r, in->node);
+    struct dag_node *n = http_node(r);
     if (!n)
         return;
     if (!dag_is_run_by(n, in->clientid, in->attempt)) {
@@ -252,9 +252,9 @@ void http_post_done(struct http_request *r)
                           in->clientid, in->attempt, n->id);
         return;
     }
-    o.reason = in->reason.len ? arena_text(&r->arena, in->reason) : NULL;
+    end.reason = in->reason.len ? arena_text(&r->arena, in->reason) : NULL;
     save_outputs(d, n, in);
     struct dag_call *c = dag_call_new(r);
     buf_put_str(&c->out, STR("{}"));
-    dag_end_run(d, n, &o, dag_call_done, c);
+    dag_end_run(d, n, &end, dag_call_done, c);
 }

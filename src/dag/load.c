@@ -25,35 +25,44 @@ struct saved_texts {
     size_t count, cap;
 };
 
+/* What was read. dag_begin() starts with it, and adds the tasks of nodes. */
 struct dag_saved {
+    struct dag *dag;
+    struct arena arena;
     int64_t client, last;
-    struct saved_texts chunks, records;
+    struct saved_texts texts[BUCKET_SLOTS]; /* by kind: chunks, records */
     struct saved_slot {
         uint64_t id;
         uint32_t number;
     } * slots;
     size_t slot_count, slot_cap;
     struct map buckets[BUCKET_KINDS];
+    bool damaged; /* a record is */
+    struct task_request request;
+    struct saved_task {
+        int64_t slot;
+        struct task task;
+    } * tasks;
+    size_t task_count, task_cap;
 };
-
-static void texts_release(struct saved_texts *t)
-{
-    for (size_t i = 0; i < t->count; i++) {
-        buf_release(&t->items[i]->text);
-        free(t->items[i]);
-    }
-    free(t->items);
-}
 
 void dag_saved_free(struct dag_saved *saved)
 {
     if (!saved)
         return;
-    texts_release(&saved->chunks);
-    texts_release(&saved->records);
+    for (int kind = 0; kind < BUCKET_SLOTS; kind++) {
+        struct saved_texts *t = &saved->texts[kind];
+        for (size_t i = 0; i < t->count; i++) {
+            buf_release(&t->items[i]->text);
+            free(t->items[i]);
+        }
+        free(t->items);
+    }
     for (int i = 0; i < BUCKET_KINDS; i++)
         map_release(&saved->buckets[i]);
+    arena_release(&saved->arena);
     free(saved->slots);
+    free(saved->tasks);
     free(saved);
 }
 
@@ -65,9 +74,6 @@ static int by_id(const void *a, const void *b)
 
 /* The head and the directories, which are created if missing. */
 
-static const char *const KIND_ROOTS[BUCKET_KINDS] = {DAG_ROOT "/specs", DAG_ROOT "/nodes",
-                                                     DAG_ROOT "/slots"};
-
 static int make_all(struct keeper *k)
 {
     char head[64];
@@ -75,7 +81,7 @@ static int make_all(struct keeper *k)
     TRY(keeper_ensure(k, "/drover", STR("")));
     TRY(keeper_ensure(k, DAG_ROOT, STR("")));
     for (int kind = 0; kind < BUCKET_KINDS; kind++)
-        TRY(keeper_ensure(k, KIND_ROOTS[kind], STR("")));
+        TRY(keeper_ensure(k, DAG_KIND_ROOTS[kind], STR("")));
     random_fill(&random, sizeof random);
     snprintf(head, sizeof head, "{\"client\":%" PRIu64 ",\"last\":0}", (random >> 12) + 1);
     return keeper_ensure(k, DAG_HEAD, str_of(head));
@@ -106,14 +112,11 @@ static int note_name(struct keeper *k, struct dag_saved *saved, enum bucket_kind
                      const char *name)
 {
     struct saved_slot s = {0};
-    char path[DAG_PATH_LEN];
     int numbers = sscanf(name, "%" SCNu64 "-%" SCNu32, &s.id, &s.number);
-    if (kind == BUCKET_SPECS && s.id > (uint64_t)saved->last) {
-        dag_path(path, BUCKET_SPECS, s.id); /* the request of this chunk did not commit */
-        return keeper_delete(k, path, KEEPER_ANY_VERSION);
-    }
+    if (kind == BUCKET_SPECS && s.id > (uint64_t)saved->last) /* its request did not commit */
+        return keeper_delete(k, dag_path(BUCKET_SPECS, s.id).text, KEEPER_ANY_VERSION);
     if (kind != BUCKET_SLOTS) {
-        note_text(kind == BUCKET_SPECS ? &saved->chunks : &saved->records, s.id);
+        note_text(&saved->texts[kind], s.id);
         return 0;
     }
     if (numbers != 2)
@@ -127,10 +130,8 @@ static int note_bucket(struct keeper *k, struct dag_saved *saved, enum bucket_ki
                        uint64_t number)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    char path[DAG_PATH_LEN];
     map_add(&saved->buckets[kind], map_hash_u64(number), (uint32_t)number + 1);
-    dag_bucket_path(path, kind, number);
-    TRY(keeper_children(k, path, &names, NULL));
+    TRY(keeper_children(k, dag_bucket_path(kind, number).text, &names, NULL));
     for (size_t i = 0; i < names.count; i++)
         TRY(note_name(k, saved, kind, names.names[i]));
     return 0;
@@ -139,7 +140,7 @@ static int note_bucket(struct keeper *k, struct dag_saved *saved, enum bucket_ki
 static int note_kind(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    TRY(keeper_children(k, KIND_ROOTS[kind], &names, NULL));
+    TRY(keeper_children(k, DAG_KIND_ROOTS[kind], &names, NULL));
     for (size_t i = 0; i < names.count; i++)
         TRY(note_bucket(k, saved, kind, strtoull(names.names[i], NULL, 10)));
     return 0;
@@ -158,15 +159,15 @@ static void read_text(void *arg, size_t i)
 {
     struct texts_read *r = arg;
     struct chunk_text *t = r->texts->items[i];
-    char path[DAG_PATH_LEN];
-    dag_path(path, r->kind, t->first_id);
-    int err = r->err ? 0 : keeper_get(r->keeper, path, &t->text, NULL);
+    struct dag_path path = dag_path(r->kind, t->first_id);
+    int err = r->err ? 0 : keeper_get(r->keeper, path.text, &t->text, NULL);
     if (err)
         r->err = err;
 }
 
-static int read_texts(struct keeper *k, enum bucket_kind kind, struct saved_texts *texts)
+static int read_texts(struct keeper *k, enum bucket_kind kind, struct dag_saved *saved)
 {
+    struct saved_texts *texts = &saved->texts[kind];
     struct texts_read r = {.keeper = k, .kind = kind, .texts = texts};
     parallel_run(texts->count, read_text, &r);
     if (!r.err && texts->count)
@@ -180,8 +181,8 @@ static int read_all(struct keeper *k, struct dag_saved *saved)
     TRY(read_head(k, saved));
     for (enum bucket_kind kind = 0; kind < BUCKET_KINDS; kind++)
         TRY(note_kind(k, saved, kind));
-    TRY(read_texts(k, BUCKET_SPECS, &saved->chunks));
-    return read_texts(k, BUCKET_NODES, &saved->records);
+    TRY(read_texts(k, BUCKET_SPECS, saved));
+    return read_texts(k, BUCKET_NODES, saved);
 }
 
 int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *ret_error)
@@ -199,31 +200,10 @@ int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *re
 
 /* Starting. */
 
-struct dag_loading {
-    struct dag *dag;
-    struct dag_saved *saved;
-    struct arena arena;
-    bool damaged;
-    struct task_request request;
-    struct saved_task {
-        int64_t slot;
-        struct task task;
-    } * tasks;
-    size_t task_count, task_cap;
-};
-
-static void loading_free(struct dag_loading *b)
+static bool recall(void *arg, struct dag_node *n, struct plan_node *p)
 {
-    dag_saved_free(b->saved);
-    arena_release(&b->arena);
-    free(b->tasks);
-    free(b);
-}
-
-static bool recall(void *arg, struct dag_node *n, int *ret_state, int *ret_taken)
-{
-    struct dag_loading *b = arg;
-    const struct saved_texts *records = &b->saved->records;
+    struct dag_saved *saved = arg;
+    const struct saved_texts *records = &saved->texts[BUCKET_NODES];
     const struct chunk_text key = {.first_id = n->id}, *at = &key, *const *found = NULL;
     if (records->count)
         found = bsearch(&at, records->items, records->count, sizeof at, by_id);
@@ -232,10 +212,10 @@ static bool recall(void *arg, struct dag_node *n, int *ret_state, int *ret_taken
     struct str text = buf_str(&(*found)->text);
     if (str_eq(text, STR(DAG_DELETED)))
         return false;
-    if (node_read_record(n, text, &b->arena, ret_state, ret_taken))
-        b->damaged = true;
-    if (*ret_state == NODE_RUNNING) /* the task says whether it runs */
-        *ret_state = NODE_INCIPIENT;
+    if (node_read_record(n, p, text, &saved->arena))
+        saved->damaged = true;
+    if (p->state == NODE_RUNNING) /* the task says whether it runs */
+        p->state = NODE_INCIPIENT;
     return true;
 }
 
@@ -250,13 +230,10 @@ static bool slot_is_used(const struct dag_node *n, uint32_t number)
 
 static void drop_unused_slots(struct dag *d, const struct dag_saved *saved)
 {
-    char path[DAG_PATH_LEN];
     for (size_t i = 0; i < saved->slot_count; i++) {
         const struct saved_slot *s = &saved->slots[i];
-        if (slot_is_used(graph_find(&d->graph, s->id), s->number))
-            continue;
-        dag_slot_path(path, s->id, s->number);
-        dag_commit_delete(dag_commit_open(d), path);
+        if (!slot_is_used(graph_find(&d->graph, s->id), s->number))
+            dag_commit_delete(dag_commit_open(d), dag_slot_path(s->id, s->number));
     }
 }
 
@@ -280,7 +257,7 @@ static void find_run(struct dag *d, struct dag_node *n, int64_t agent, int64_t l
 {
     char token[96];
     struct orphans by = {.token = token};
-    struct run_outcome o = {
+    struct run_end end = {
         .how = RUN_EXITED, .lost = true, .reason = "the server stopped while it ran"};
 
     plan_start(&d->graph.plan, n->ref);
@@ -301,7 +278,7 @@ static void find_run(struct dag *d, struct dag_node *n, int64_t agent, int64_t l
         dag_commit_unmark(dag_commit_open(d), n);
         dag_park(d, n, dag_now_ms(d));
     } else {
-        dag_end_run(d, n, &o, NULL, NULL);
+        dag_end_run(d, n, &end, NULL, NULL);
     }
 }
 
@@ -360,19 +337,19 @@ static void find_task(struct dag *d, const struct saved_task *s, struct arena *a
 
 static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 {
-    struct dag_loading *b = arg;
-    struct graph *g = &b->dag->graph;
-    b->task_count = 0; /* a read may be repeated, and starts over */
+    struct dag_saved *saved = arg;
+    struct graph *g = &saved->dag->graph;
+    saved->task_count = 0; /* a read may be repeated, and starts over */
     for (uint32_t i = 0; i < g->group_count; i++) {
         struct store_list list = {0};
-        if (store_list(s, str_of(g->groups[i]), -1, 0, true, now_ms, &b->arena, &list))
+        if (store_list(s, str_of(g->groups[i]), -1, 0, true, now_ms, &saved->arena, &list))
             continue;
         for (size_t k = 0; k < list.count; k++) {
             const struct task *t = &list.tasks[k];
-            if (!t->managed && t->ownerid != b->dag->client)
+            if (!t->managed && t->ownerid != saved->client)
                 continue;
-            mem_grow(b->tasks, b->task_count, b->task_cap);
-            b->tasks[b->task_count++] = (struct saved_task){
+            mem_grow(saved->tasks, saved->task_count, saved->task_cap);
+            saved->tasks[saved->task_count++] = (struct saved_task){
                 .slot = t->managed ? store_slot_of(s, t->id) : t->id, .task = *t};
         }
     }
@@ -380,20 +357,20 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
 
 static void on_tasks(void *arg, const struct task_reply *reply)
 {
-    struct dag_loading *b = arg;
-    struct dag *d = b->dag;
+    struct dag_saved *saved = arg;
+    struct dag *d = saved->dag;
     if (reply->err) {
         d->failing = reply->err;
     } else {
-        drop_unused_slots(d, b->saved);
-        for (size_t i = 0; i < b->task_count; i++)
-            find_task(d, &b->tasks[i], &b->arena);
+        drop_unused_slots(d, saved);
+        for (size_t i = 0; i < saved->task_count; i++)
+            find_task(d, &saved->tasks[i], &saved->arena);
         if (d->started)
             started_settle(d->started);
     }
     d->ready = true;
     dag_soon(d);
-    loading_free(b);
+    dag_saved_free(saved);
 }
 
 /*
@@ -428,22 +405,18 @@ static void find_ends(struct graph *g, const struct plan_changes *c)
 
 int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error)
 {
-    struct dag_loading *b = mem_zalloc(sizeof *b);
-    struct plan_changes changes = {0};
-    *b = (struct dag_loading){
-        .dag = d, .saved = saved, .request = {TASK_READ, .read = read_tasks, .done = on_tasks}};
-    b->request.arg = b;
+    CLEANUP(plan_changes_release) struct plan_changes changes = {0};
+    struct saved_texts *chunks = &saved->texts[BUCKET_SPECS];
     graph_group(&d->graph, STR(NODE_GROUP_DEFAULT)); /* the first: DAG_GROUP_DEFAULT */
-    int err = graph_load(&d->graph, saved->chunks.items, (uint32_t)saved->chunks.count, recall, b,
-                         &changes);
+    int err =
+        graph_load(&d->graph, chunks->items, (uint32_t)chunks->count, recall, saved, &changes);
     if (!err) {
-        saved->chunks.count = 0; /* the graph has taken them */
+        chunks->count = 0; /* the graph has taken them */
         find_ends(&d->graph, &changes);
     }
-    plan_changes_release(&changes);
-    if (err || b->damaged) {
+    if (err || saved->damaged) {
         graph_release(&d->graph);
-        loading_free(b);
+        dag_saved_free(saved);
         return err_set(ret_error, DROVER_DAMAGED,
                        "dag: the stored state below " DAG_ROOT " is damaged");
     }
@@ -451,6 +424,9 @@ int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error
     d->graph.last_id = (uint64_t)saved->last;
     memcpy(d->buckets, saved->buckets, sizeof d->buckets);
     memset(saved->buckets, 0, sizeof saved->buckets);
-    service_submit(d->context->tasks, &b->request);
+    saved->dag = d;
+    saved->request = (struct task_request){
+        .kind = TASK_READ, .read = read_tasks, .done = on_tasks, .arg = saved};
+    service_submit(d->context->tasks, &saved->request);
     return 0;
 }

@@ -183,17 +183,15 @@ static int64_t number_of(const struct json *v, int64_t fallback)
 static const char **make_argv(enum node_type type, const struct json *command,
                               const struct json *args, struct arena *a)
 {
-    size_t count = args && args->kind == JSON_LIST ? args->count : 0, at = 0;
-    bool shell = type != NODE_COMMAND && !args;
-    const char **argv = arena_alloc(a, (count + 4) * sizeof *argv);
-    if (shell) {
+    size_t at = 0;
+    const char **argv = arena_alloc(a, (json_list(args)->count + 4) * sizeof *argv);
+    if (type != NODE_COMMAND && !args) {
         argv[at++] = "bash";
         argv[at++] = "-c";
     }
     argv[at++] = command && command->kind == JSON_TEXT ? arena_text(a, command->text) : "";
-    if (count)
-        json_each(m, args)
-            argv[at++] = m->kind == JSON_TEXT ? arena_text(a, m->text) : "";
+    json_each(m, json_list(args))
+        argv[at++] = m->kind == JSON_TEXT ? arena_text(a, m->text) : "";
     argv[at] = NULL;
     return argv;
 }
@@ -252,7 +250,8 @@ static void empty_value(struct node_datum *v)
     *v = (struct node_datum){.next = v->next, .key = v->key, .live_pid = v->live_pid};
 }
 
-struct node_datum *node_set_value(struct dag_node *n, struct str key)
+/* Creates a value or empties it. */
+static struct node_datum *set_value(struct dag_node *n, struct str key)
 {
     struct node_datum *v = node_value(n, key);
     if (v) {
@@ -269,16 +268,12 @@ struct node_datum *node_set_value(struct dag_node *n, struct str key)
 
 struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text)
 {
-    struct node_datum *v = node_set_value(n, str_of(key));
-    v->is_text = true;
-    v->len = text.len;
-    buf_put_str(&v->bytes, text);
-    return v;
+    return node_set_json(n, str_of(key), &(struct json){.kind = JSON_TEXT, .text = text});
 }
 
 struct node_datum *node_set_json(struct dag_node *n, struct str key, const struct json *json)
 {
-    struct node_datum *v = node_set_value(n, key);
+    struct node_datum *v = set_value(n, key);
     v->is_text = json->kind == JSON_TEXT;
     v->len = v->is_text ? json->text.len : 0;
     buf_put_str(&v->bytes, v->is_text ? json->text : json->raw);
@@ -287,7 +282,7 @@ struct node_datum *node_set_json(struct dag_node *n, struct str key, const struc
 
 void node_set_int(struct dag_node *n, const char *key, int64_t number)
 {
-    buf_printf(&node_set_value(n, str_of(key))->bytes, "%" PRId64, number);
+    buf_printf(&set_value(n, str_of(key))->bytes, "%" PRId64, number);
 }
 
 void node_set_reason(struct dag_node *n, const char *reason)
@@ -414,12 +409,11 @@ static int read_values(struct dag_node *n, const struct json *record)
             node_set_json(n, m->key, m);
     if (slotted && slotted->kind == JSON_OBJECT)
         json_each(m, slotted)
-            TRY(read_slots(n, node_set_value(n, m->key), m));
+            TRY(read_slots(n, set_value(n, m->key), m));
     return 0;
 }
 
-int node_read_record(struct dag_node *n, struct str text, struct arena *a, int *ret_state,
-                     int *ret_taken)
+int node_read_record(struct dag_node *n, struct plan_node *p, struct str text, struct arena *a)
 {
     const struct json *v = json_parse(a, text, NULL);
     struct str state = {0}, taken = {0}, reason = {0};
@@ -434,8 +428,8 @@ int node_read_record(struct dag_node *n, struct str text, struct arena *a, int *
     n->attempts = (uint32_t)attempts;
     if (reason.len)
         node_set_reason(n, arena_text(a, reason));
-    *ret_state = node_state_of(state);
-    *ret_taken = taken.len ? node_branch_of(taken) : BRANCH_NONE;
+    p->state = (uint8_t)node_state_of(state);
+    p->taken = taken.len ? (uint8_t)node_branch_of(taken) : BRANCH_NONE;
     n->recorded = true;
     return read_values(n, v);
 }

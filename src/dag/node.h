@@ -141,7 +141,6 @@ void node_command(const struct dag_node *n, enum node_type type, struct arena *a
                   struct node_command *ret_command);
 
 struct node_datum *node_value(const struct dag_node *n, struct str key);
-struct node_datum *node_set_value(struct dag_node *n, struct str key); /* creates or empties it */
 struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text);
 struct node_datum *node_set_json(struct dag_node *n, struct str key, const struct json *json);
 void node_set_int(struct dag_node *n, const char *key, int64_t number);
@@ -153,11 +152,10 @@ void node_free(struct dag_node *n);
 
 void node_put_value(struct buf *b, const struct node_datum *v); /* as a member of an object */
 
-/* The record. Reading returns DAMAGED for invalid data. */
+/* The record. Reading also sets the state and the branch of p. It returns DAMAGED for bad data. */
 void node_put_record(struct buf *b, const struct dag_node *n, enum node_state state,
                      enum node_branch taken);
-int node_read_record(struct dag_node *n, struct str text, struct arena *a, int *ret_state,
-                     int *ret_taken);
+int node_read_record(struct dag_node *n, struct plan_node *p, struct str text, struct arena *a);
 
 /* The delay before the next attempt: doubles with each attempt, up to the maximum. */
 int64_t node_delay_ms(const struct node_command *c, uint32_t attempts);

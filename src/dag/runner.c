@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -79,7 +78,20 @@ static void finish_if_over(struct run *r)
 
 /* Output. */
 
-void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len)
+size_t output_whole(const char *p, size_t len)
+{
+    size_t at = p ? len : 0;
+    while (at && len - at < 3 && ((unsigned char)p[at - 1] & 0xc0) == 0x80)
+        at--;
+    if (!at || (unsigned char)p[at - 1] < 0xc0)
+        return len; /* ends with a complete character, or is not UTF-8 */
+    unsigned char first = (unsigned char)p[--at];
+    size_t need = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    return len - at >= need ? len : at;
+}
+
+/* Appends to an output, up to cap_len; marks where it was truncated. */
+static void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len)
 {
     o->total += len;
     if (o->cut)
@@ -92,18 +104,6 @@ void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len)
     o->text.len = output_whole(o->text.p, o->text.len);
     buf_printf(&o->text, "\n[drover: cut here, only the first %zu bytes are kept]\n", cap_len);
     o->cut = true;
-}
-
-size_t output_whole(const char *p, size_t len)
-{
-    size_t at = p ? len : 0;
-    while (at && len - at < 3 && ((unsigned char)p[at - 1] & 0xc0) == 0x80)
-        at--;
-    if (!at || (unsigned char)p[at - 1] < 0xc0)
-        return len; /* ends with a complete character, or is not UTF-8 */
-    unsigned char first = (unsigned char)p[--at];
-    size_t need = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    return len - at >= need ? len : at;
 }
 
 static void append_output(struct run *r, enum run_stream s, const char *p, size_t len)
@@ -309,14 +309,14 @@ void run_free(struct run *r)
 
 /* The runner. */
 
-struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach)
+struct runner *runner_open(uv_loop_t *loop)
 {
     struct runner *rr = mem_zalloc(sizeof *rr);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     rr->loop = loop;
     rr->timer_at = INT64_MAX;
     spawner_open(rr);
-    rr->cgroups = reach == RUNNER_BY_CGROUP ? cgroups_open() : NULL;
+    rr->cgroups = cgroups_open();
     rr->epoll = epoll_create1(EPOLL_CLOEXEC);
     UV_CHECK(uv_poll_init(loop, &rr->poll, rr->epoll));
     UV_CHECK(uv_timer_init(loop, &rr->timer));

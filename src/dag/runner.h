@@ -47,9 +47,6 @@ struct run_output {
     bool cut;       /* the text ends with the truncation mark */
 };
 
-/* Appends to an output, up to cap_len; marks where it was truncated. Pure. */
-void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len);
-
 /* The longest prefix of at most len bytes that does not split a UTF-8 character. */
 size_t output_whole(const char *p, size_t len);
 
@@ -81,9 +78,12 @@ struct run_spec {
 
 enum run_how { RUN_EXITED, RUN_SIGNALLED, RUN_TIMED_OUT, RUN_KILLED };
 
+/* How a run ended. The runner sets the first two. */
 struct run_end {
     enum run_how how;
-    int status; /* exit status, or the signal */
+    int status;         /* exit status, or the signal */
+    const char *reason; /* why it did not start or was lost; NULL: by how and status */
+    bool lost;          /* the exit status is unknown */
 };
 
 struct run;
@@ -94,10 +94,7 @@ typedef void run_printed_fn(void *arg, struct run *r);
 
 struct runner;
 
-/* How the processes of a run are found: also by cgroup where possible, or never by cgroup. */
-enum runner_reach { RUNNER_BY_CGROUP, RUNNER_BY_GROUP };
-
-struct runner *runner_open(uv_loop_t *loop, enum runner_reach reach);
+struct runner *runner_open(uv_loop_t *loop);
 void runner_close(struct runner *rr);
 
 /*

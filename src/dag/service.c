@@ -13,8 +13,6 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
-#include "dag/http.h"
-#include "dag/http_impl.h"
 #include "server/leader.h"
 
 enum { AGAIN_MS = 500, PRINTED_MS = 50 };
@@ -33,27 +31,24 @@ uint64_t dag_key(const char *kind, int64_t number)
 
 /* Publishing state changes. */
 
-static void wake_output(struct dag *d, const struct dag_node *n)
+void dag_wake_all(struct dag *d, const char *kind, int64_t number)
 {
-    http_topic_wake(&d->topic, dag_key("output", (int64_t)n->id), HTTP_TOPIC_ALL);
+    http_topic_wake(&d->topic, dag_key(kind, number), HTTP_TOPIC_ALL);
 }
 
 static void on_printer(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
-    d->printing = false;
     for (uint32_t i = 0; i < d->running.count; i++)
         if (d->running.nodes[i]->run)
-            wake_output(d, d->running.nodes[i]);
+            dag_wake_all(d, "output", (int64_t)d->running.nodes[i]->id);
 }
 
 /* Requests that wait for output are woken 20 times a second at most, not with every line. */
 void dag_printed(struct dag *d)
 {
-    if (d->printing || d->closing)
-        return;
-    d->printing = true;
-    UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
+    if (!d->closing && !uv_is_active((uv_handle_t *)&d->printer))
+        UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
 }
 
 static void publish_event(struct dag *d, const struct dag_node *n, const char *state)
@@ -79,18 +74,17 @@ void dag_publish(struct dag *d, struct dag_node *n)
 {
     if (!n) {
         if (!d->ready)
-            http_topic_wake(&d->topic, dag_key("stopped", 0), HTTP_TOPIC_ALL);
-        http_topic_wake(&d->topic, dag_key("added", 0), HTTP_TOPIC_ALL);
+            dag_wake_all(d, "stopped", 0);
+        dag_wake_all(d, "added", 0);
         return;
     }
     uint8_t shown = d->graph.shown[n->index];
-    bool removed = shown == SHOWN_NONE;
     if (node_state_is_terminal(shown)) {
-        http_topic_wake(&d->topic, dag_key("ended", (int64_t)n->id), HTTP_TOPIC_ALL);
-        wake_output(d, n);
+        dag_wake_all(d, "ended", (int64_t)n->id);
+        dag_wake_all(d, "output", (int64_t)n->id);
     }
     if (d->context->events)
-        publish_event(d, n, removed ? "deleted" : node_state_name(shown));
+        publish_event(d, n, shown == SHOWN_NONE ? "deleted" : node_state_name(shown));
 }
 
 /* A node that waits for its next attempt is published as running. */
@@ -113,6 +107,15 @@ void dag_show(struct dag *d, struct dag_node *n)
 
 /* Time. */
 
+static void end_lease(struct dag *d, struct dag_node *n)
+{
+    struct run_end end = {.how = RUN_EXITED, .lost = true, .reason = "lost its agent"};
+    if (n->begun)
+        dag_end_run(d, n, &end, NULL, NULL);
+    else
+        dag_unclaim(d, n);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
@@ -132,7 +135,7 @@ static void on_timer(uv_timer_t *timer)
     for (uint32_t i = d->running.count; i-- > 0;) {
         struct dag_node *n = d->running.nodes[i];
         if (n->lease_at <= now && !n->task_busy)
-            dag_lease_ended(d, n);
+            end_lease(d, n);
         else if (n->lease_at < next)
             next = n->lease_at;
     }
@@ -414,7 +417,7 @@ static struct dag *open_dag(struct context *h)
     uv_unref((uv_handle_t *)&d->check);
     http_topic_init(&d->topic);
     d->started = h->data_dir ? started_open(h->data_dir) : NULL;
-    d->agent.runner = runner_open(h->loop, RUNNER_BY_CGROUP);
+    d->agent.runner = runner_open(h->loop);
     dag_observe(d, true);
     return d;
 }

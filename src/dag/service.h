@@ -76,10 +76,9 @@ struct dag {
     int failing; /* the error of a commit; handled at the end of the loop iteration */
     int64_t client;
     struct dag_commit *commit;   /* the open batch: collects changes; NULL: none */
-    struct dag_commit *inflight; /* batches that were submitted */
-    struct dag_commit *stalled;  /* of these, batches that wait for disk space, in order */
-    bool retrying;               /* the first stalled batch was submitted again */
-    uint64_t commit_number;
+    struct dag_commit *inflight; /* batches that were submitted, the newest first */
+    uint32_t stalled;            /* of these, batches that wait for disk space */
+    bool retrying;               /* the oldest stalled batch was submitted again */
     uv_check_t check;
     uv_idle_t idle; /* active while there is work, so that the loop does not block */
     bool idling;
@@ -87,7 +86,6 @@ struct dag {
     int64_t timer_at;
     uv_timer_t again;   /* reads the stored state again after a failure */
     uv_timer_t printer; /* wakes the requests that wait for output */
-    bool printing;
     uv_work_t reading;
     int read_err;
     struct err_info read_why;
@@ -170,22 +168,8 @@ extern const char *const DAG_OUTPUTS[RUN_STREAMS]; /* the data keys of the outpu
 /* The value of an output of the current run; that of an earlier run is emptied. */
 struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_stream s);
 
-/* Claims the best ready node for the built-in agent, or returns NULL. */
-struct dag_node *dag_claim(struct dag *d, dag_done_fn *done, void *arg);
-
-/* A node starts an attempt. */
-void dag_start_attempt(struct dag *d, struct dag_node *n, int64_t agent, int64_t lease_at);
-
-/* How a run ended. */
-struct run_outcome {
-    enum run_how how;
-    int status;         /* exit status or signal */
-    const char *reason; /* why it did not start or was lost; NULL: by how and status */
-    bool lost;          /* the exit status is unknown */
-};
-
 /* Ends the run of a node. */
-void dag_end_run(struct dag *d, struct dag_node *n, const struct run_outcome *o, dag_done_fn *done,
+void dag_end_run(struct dag *d, struct dag_node *n, const struct run_end *end, dag_done_fn *done,
                  void *arg);
 
 /* Releases a node that was claimed and not started: the attempt does not count. */
@@ -211,12 +195,20 @@ bool dag_needs_task(const struct dag *d, const struct dag_node *n);
 
 void dag_drop_adds(struct dag *d, int err);
 
+/* Paths: of a chunk or record; of a slot; of a directory of them. */
+struct dag_path {
+    char text[96];
+};
+
+struct dag_path dag_path(enum bucket_kind kind, uint64_t id);
+struct dag_path dag_slot_path(uint64_t id, uint32_t slot);
+struct dag_path dag_bucket_path(enum bucket_kind kind, uint64_t bucket);
+
 /* A commit batch: changes that are committed as one transaction. */
 struct dag_commit {
-    struct dag_commit *next;         /* in the list of submitted batches */
-    struct dag_commit *stalled_next; /* in the list of stalled batches */
-    uint64_t number;
-    struct dag *dag; /* NULL: the DAG was stopped meanwhile */
+    struct dag_commit *next; /* in the list of submitted batches */
+    bool stalled;            /* waits for disk space */
+    struct dag *dag;         /* NULL: the DAG was stopped meanwhile */
     struct task_request request;
     struct arena arena;
     struct dag_node **nodes; /* touched and pinned; published when the batch is durable */
@@ -242,8 +234,9 @@ void dag_commit_touch(struct dag_commit *t, struct dag_node *n);  /* will be pub
 void dag_commit_record(struct dag_commit *t, struct dag_node *n); /* and its record written */
 void dag_commit_then(struct dag_commit *t, dag_done_fn *done, void *arg); /* done may be NULL */
 void dag_commit_op(struct dag_commit *t, struct keeper_op op);            /* copies path and data */
-void dag_commit_delete(struct dag_commit *t, const char *path);
-void dag_commit_bucket(struct dag_commit *t, enum bucket_kind kind, uint64_t id);
+void dag_commit_create(struct dag_commit *t, enum bucket_kind kind, uint64_t id,
+                       struct dag_path path, struct str text); /* with its directory */
+void dag_commit_delete(struct dag_commit *t, struct dag_path path);
 void dag_commit_put_record(struct dag_commit *t, const struct dag_node *n, struct str text);
 void dag_commit_drop(struct dag_commit *t, int64_t slot);
 void dag_commit_unmark(struct dag_commit *t, struct dag_node *n);
@@ -256,24 +249,14 @@ void dag_put_task(struct dag_commit *t, struct dag_node *n);
 void dag_drop_task(struct dag_commit *t, struct dag_node *n);
 void dag_set_slot(struct dag *d, struct dag_node *n, int64_t slot); /* 0: it has no task */
 
-/* Paths: of a chunk or record; of a slot; of a directory of them. */
-enum { DAG_PATH_LEN = 96 };
-
-void dag_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t id);
-void dag_slot_path(char to[DAG_PATH_LEN], uint64_t id, uint32_t slot);
-void dag_bucket_path(char to[DAG_PATH_LEN], enum bucket_kind kind, uint64_t bucket);
-
 #define DAG_ROOT "/drover/dag"
 #define DAG_HEAD DAG_ROOT "/head"
-#define DAG_DELETED "{\"state\":\"deleted\"}" /* the record of a deleted node */
+extern const char *const DAG_KIND_ROOTS[BUCKET_KINDS]; /* the directories of their buckets */
+#define DAG_DELETED "{\"state\":\"deleted\"}"          /* the record of a deleted node */
 
 /* agents.c: agents on other machines. */
 void dag_observe(struct dag *d, bool on);
 void dag_offer(struct dag *d);
-void dag_lease_ended(struct dag *d, struct dag_node *n);
-
-/* An agent that has claimed the task asks to start the node. False: it may not. */
-bool dag_start(struct dag_node *n, int64_t agent, int64_t task);
 
 /* Whether this agent runs this attempt of the node. */
 bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt);
@@ -291,6 +274,7 @@ void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
  * agent; "stopped", the end of the service.
  */
 uint64_t dag_key(const char *kind, int64_t number);
+void dag_wake_all(struct dag *d, const char *kind, int64_t number);
 
 /* The token of a run (struct run_spec): the DAG's client, the node, the attempt. */
 #define DAG_RUN_TOKEN "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32
@@ -300,5 +284,70 @@ void serve_agent_schedule(struct dag *d); /* claims nodes for the free jobs */
 void serve_agent_kill(struct dag *d, struct dag_node *n);
 int64_t serve_agent_tick(struct dag *d, int64_t now_ms); /* returns when to call it again */
 void serve_agent_drop(struct dag *d);                    /* the DAG was stopped: kills all runs */
+
+/* What the routes share (http_routes.c). */
+
+/* The fields of all routes. */
+struct dag_in {
+    struct str id, key; /* id: of the node, in the path or the body */
+    const int64_t *ids;
+    const struct str *types, *states, *metadata;
+    size_t id_count, type_count, state_count, metadata_count;
+    struct str new_id, start, pid, reason, outputs[RUN_STREAMS];
+    int64_t limit, wait, timeout, clientid, task, attempt, after, status;
+    const struct json *value, *nodes;
+    int how; /* enum run_how */
+    bool chain;
+};
+
+struct route_table dag_routes(void *dag);
+
+/* A request that is answered later. It outlives its client. */
+struct dag_call {
+    struct dag *dag;
+    struct http_request *r; /* NULL: the client has left */
+    struct arena arena;
+    const int64_t *ids;
+    size_t count, pending;
+    int err;
+    struct buf out;
+};
+
+struct dag_call *dag_call_new(struct http_request *r);
+void dag_call_free(struct dag_call *c); /* the request was answered, or its client has left */
+
+/* A dag_done_fn: answers a call with an error or with `out`, and frees it. */
+void dag_call_done(void *call, int err);
+
+/* The argument of a request is the DAG. False after the answer that it is not available here. */
+bool http_is_ready(struct http_request *r);
+
+/* The node that the request names, or NULL after an answer. */
+struct dag_node *http_node(struct http_request *r);
+
+/*
+ * Checks `start` and `pid` of a page. False after an answer: 400, or 410 when the pid is neither of
+ * these two. Without `start` the page is the first, and *ret_start is not set.
+ */
+bool http_read_start(struct http_request *r, const char *pid, const char *other_pid,
+                     uint64_t *ret_start);
+void http_put_pagination(struct buf *b, uint64_t next, const char *pid);
+
+void http_put_id(struct buf *b, uint64_t id);
+void http_member_id(struct buf *b, const char *name, uint64_t id);
+
+/* Metadata as JSON, of the fields in the set; ~0u: all. */
+void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, unsigned fields);
+
+/* The output of a run in this process, or NULL. */
+const struct run_output *node_live(const struct dag_node *n, struct str key);
+
+/* Handlers, by file. */
+route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
+route_fn http_get_keys, http_get_value, http_put_value;
+route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
+route_fn http_post_start, http_get_kills, http_post_done;
+
+extern const struct module dag_module;
 
 #endif

@@ -83,6 +83,7 @@ void dag_leave_running(struct dag *d, struct dag_node *n)
 {
     list_remove(&d->running, n);
     n->agent = AGENT_NONE;
+    n->ahead = false;
 }
 
 void dag_park(struct dag *d, struct dag_node *n, int64_t due_ms)
@@ -103,55 +104,54 @@ void dag_unpark(struct dag *d, struct dag_node *n)
 
 /* The end of a run. */
 
-static void set_reason(struct dag_node *n, const struct node_command *c,
-                       const struct run_outcome *o)
+static void set_reason(struct dag_node *n, const struct node_command *c, const struct run_end *end)
 {
     char text[200];
     const char *reason = text;
     bool whole = c->timeout_ms % 1000 == 0;
-    if (o->reason)
-        reason = o->reason;
-    else if (o->how == RUN_KILLED)
+    if (end->reason)
+        reason = end->reason;
+    else if (end->how == RUN_KILLED)
         reason = n->kill_asked ? "killed" : NULL;
-    else if (o->how == RUN_TIMED_OUT)
+    else if (end->how == RUN_TIMED_OUT)
         snprintf(text, sizeof text, "timed out after %" PRId64 " %s",
                  whole ? c->timeout_ms / 1000 : c->timeout_ms, whole ? "s" : "ms");
-    else if (o->how == RUN_SIGNALLED)
-        snprintf(text, sizeof text, "signal %d (%s)", o->status, strsignal(o->status));
-    else if (o->status)
-        snprintf(text, sizeof text, "exit status %d", o->status);
+    else if (end->how == RUN_SIGNALLED)
+        snprintf(text, sizeof text, "signal %d (%s)", end->status, strsignal(end->status));
+    else if (end->status)
+        snprintf(text, sizeof text, "exit status %d", end->status);
     else
         reason = NULL;
     node_set_reason(n, reason);
 }
 
 static enum node_state judge(const struct dag_node *n, enum node_type type,
-                             const struct run_outcome *o, enum node_branch *ret_taken)
+                             const struct run_end *end, enum node_branch *ret_taken)
 {
-    bool exited = !o->lost && !o->reason && o->how == RUN_EXITED;
+    bool exited = !end->lost && !end->reason && end->how == RUN_EXITED;
     *ret_taken = BRANCH_NONE;
-    if (n->kill_asked || o->how == RUN_KILLED)
+    if (n->kill_asked || end->how == RUN_KILLED)
         return NODE_KILLED;
     if (type == NODE_IF && exited) {
-        *ret_taken = o->status ? BRANCH_ELSE : BRANCH_THEN;
+        *ret_taken = end->status ? BRANCH_ELSE : BRANCH_THEN;
         return NODE_FINISHED;
     }
-    return exited && !o->status ? NODE_FINISHED : NODE_FAILED;
+    return exited && !end->status ? NODE_FINISHED : NODE_FAILED;
 }
 
 /* When the next attempt is due; 0: there is none. */
 static int64_t next_attempt_at(struct dag *d, const struct dag_node *n, enum node_type type,
-                               const struct node_command *c, const struct run_outcome *o)
+                               const struct node_command *c, const struct run_end *end)
 {
     int64_t now = dag_now_ms(d);
-    if (type != NODE_CONDITION || o->how == RUN_TIMED_OUT)
+    if (type != NODE_CONDITION || end->how == RUN_TIMED_OUT)
         return n->attempts <= c->retries ? now + node_delay_ms(c, n->attempts) : 0;
     if (c->timeout_ms && now - n->started_ms >= c->timeout_ms)
         return 0;
     return now + (c->interval_ms ? c->interval_ms : 1);
 }
 
-void dag_end_run(struct dag *d, struct dag_node *n, const struct run_outcome *o, dag_done_fn *done,
+void dag_end_run(struct dag *d, struct dag_node *n, const struct run_end *end, dag_done_fn *done,
                  void *arg)
 {
     struct dag_commit *t = dag_commit_open(d);
@@ -159,26 +159,25 @@ void dag_end_run(struct dag *d, struct dag_node *n, const struct run_outcome *o,
     CLEANUP(arena_release) struct arena a = {0};
     struct node_command c = {0}; /* not needed for most ends */
     enum node_branch taken;
-    enum node_state state = judge(n, type, o, &taken);
+    enum node_state state = judge(n, type, end, &taken);
 
-    if (state == NODE_FAILED || o->how == RUN_TIMED_OUT)
+    if (state == NODE_FAILED || end->how == RUN_TIMED_OUT)
         node_command(n, type, &a, &c);
-    int64_t again = state == NODE_FAILED ? next_attempt_at(d, n, type, &c, o) : 0;
+    int64_t again = state == NODE_FAILED ? next_attempt_at(d, n, type, &c, end) : 0;
     dag_leave_running(d, n);
-    n->ahead = false;
     dag_commit_unmark(t, n);
-    set_reason(n, &c, o);
+    set_reason(n, &c, end);
     if (taken)
         node_set_reason(n, NULL);
-    if (!o->lost)
-        node_set_int(n, "result", o->how == RUN_EXITED ? o->status : 128 + o->status);
+    if (!end->lost)
+        node_set_int(n, "result", end->how == RUN_EXITED ? end->status : 128 + end->status);
     if (again && type != NODE_CONDITION) /* stores the number of attempts */
         dag_put_task(t, n);
     if (again) {
         dag_park(d, n, again);
     } else {
-        if (type == NODE_CONDITION && state == NODE_FAILED && !o->reason)
-            set_reason(n, &c, &(struct run_outcome){.how = RUN_TIMED_OUT});
+        if (type == NODE_CONDITION && state == NODE_FAILED && !end->reason)
+            set_reason(n, &c, &(struct run_end){.how = RUN_TIMED_OUT});
         end_node(d, t, n, state, taken);
     }
     dag_commit_then(t, done, arg);
@@ -188,7 +187,6 @@ void dag_unclaim(struct dag *d, struct dag_node *n)
 {
     struct dag_commit *t = dag_commit_open(d);
     dag_leave_running(d, n);
-    n->ahead = false;
     n->attempts--;
     if (!n->attempts)
         n->started_ms = 0;
@@ -213,9 +211,9 @@ void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
         serve_agent_kill(d, n);
     } else if (n->agent && n->begun) {
         n->kill_number = ++d->kill_number;
-        http_topic_wake(&d->topic, dag_key("kill", n->agent), HTTP_TOPIC_ALL);
+        dag_wake_all(d, "kill", n->agent);
     } else if (n->agent) {
-        dag_end_run(d, n, &(struct run_outcome){.how = RUN_KILLED, .lost = true}, NULL, NULL);
+        dag_end_run(d, n, &(struct run_end){.how = RUN_KILLED, .lost = true}, NULL, NULL);
     } else if (!n->task_busy) {
         dag_unpark(d, n);
         node_set_reason(n, "killed");
@@ -287,7 +285,6 @@ static void record_children(struct dag *d, struct dag_commit *t, const struct da
 static void remove_one(struct dag *d, struct dag_node *n)
 {
     struct chunk_text *c = n->chunk;
-    char path[DAG_PATH_LEN];
     for (struct node_datum *v = n->values; v; v = v->next)
         dag_drop_slots(d, n, v);
     struct dag_commit *t = dag_commit_open(d);
@@ -298,13 +295,10 @@ static void remove_one(struct dag *d, struct dag_node *n)
         dag_commit_put_record(t, n, STR(DAG_DELETED));
         return;
     }
-    for (uint64_t id = c->first_id; id < c->first_id + c->count; id++) {
-        dag_path(path, BUCKET_NODES, id);
+    for (uint64_t id = c->first_id; id < c->first_id + c->count; id++)
         if (id != n->id || n->recorded)
-            dag_commit_delete(t, path);
-    }
-    dag_path(path, BUCKET_SPECS, c->first_id);
-    dag_commit_delete(t, path);
+            dag_commit_delete(t, dag_path(BUCKET_NODES, id));
+    dag_commit_delete(t, dag_path(BUCKET_SPECS, c->first_id));
 }
 
 int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_done_fn *done,
@@ -332,29 +326,19 @@ int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_
  * output of a command, needs few slots, and each piece costs one write of the record.
  */
 
-static void drop_slot(struct dag *d, const struct dag_node *n, uint32_t number)
-{
-    char path[DAG_PATH_LEN];
-    dag_slot_path(path, n->id, number);
-    dag_commit_delete(dag_commit_open(d), path);
-}
-
 void dag_drop_slots(struct dag *d, struct dag_node *n, struct node_datum *v)
 {
     for (uint32_t i = 0; i < v->slot_count; i++)
-        drop_slot(d, n, v->slots[i].number);
+        dag_commit_delete(dag_commit_open(d), dag_slot_path(n->id, v->slots[i].number));
 }
 
 /* Adds a slot at the end. */
 static void put_slot(struct dag *d, struct dag_node *n, struct node_datum *v, struct str text)
 {
-    struct dag_commit *t = dag_commit_open(d);
-    char path[DAG_PATH_LEN];
+    struct dag_commit *t = dag_commit_open(d); /* first: it may flush, and write the record */
     v->slots = mem_realloc(v->slots, (v->slot_count + 1) * sizeof *v->slots);
     v->slots[v->slot_count++] = (struct datum_slot){n->next_slot, (uint32_t)text.len};
-    dag_commit_bucket(t, BUCKET_SLOTS, n->id);
-    dag_slot_path(path, n->id, n->next_slot++);
-    dag_commit_op(t, keeper_op_create(path, text, 0));
+    dag_commit_create(t, BUCKET_SLOTS, n->id, dag_slot_path(n->id, n->next_slot++), text);
 }
 
 static void spill(struct dag *d, struct dag_node *n, struct node_datum *v)
@@ -405,7 +389,7 @@ bool dag_put_piece(struct dag *d, struct dag_node *n, struct node_datum *v, uint
         v->bytes.len = 0;
         dag_append_text(d, n, v, text);
     } else {
-        drop_slot(d, n, v->slots[i].number);
+        dag_commit_delete(dag_commit_open(d), dag_slot_path(n->id, v->slots[i].number));
         v->len = v->len - v->slots[i].len + text.len;
         put_slot(d, n, v, text);
         v->slots[i] = v->slots[--v->slot_count];

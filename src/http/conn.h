@@ -21,8 +21,8 @@
  * interchangeable.
  *
  * It belongs to the loop and is in the queue of its connection. While it is *away* (on a worker, or
- * woken and posted) it returns through server_post(). A connection that closes meanwhile detaches
- * it (conn is NULL then), and it is freed when it returns.
+ * woken and posted) it returns through server_take_posted(). A connection that closes meanwhile
+ * detaches it (conn is NULL then), and it is freed when it returns.
  */
 struct exchange {
     struct http_request request;
@@ -39,14 +39,13 @@ struct exchange {
     bool undrained; /* call `drained` when the client has read everything */
     bool away;      /* on a worker */
 
-    /* work.c: what a worker passes to the loop. */
+    /* What a worker passes to the loop. */
     atomic_int holds; /* the running handler, the pending outcome; the last one posts */
-    atomic_bool left; /* the client has left */
     int status;
     const char *content_type;
     struct exchange *away_next; /* in the queue to the workers, or of what was posted */
 
-    /* topic.c: while it waits. The entries and `woken` are under the topic's lock. */
+    /* While it waits. The entries and `woken` are under the topic's lock. */
     struct http_watch watch;
     struct topic_wait *entries; /* in the topic, one a key */
     uint64_t woken_key;
@@ -108,7 +107,7 @@ struct route_metrics {
     struct histogram *seconds;
 };
 
-/* Threads that run handlers which may block (work.c). */
+/* Threads that run handlers which may block (away.c). */
 struct workers {
     pthread_mutex_t lock;
     pthread_cond_t more;
@@ -198,18 +197,14 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
 void reply_with(struct http_request *r, int status, const char *code, const char *field,
                 const char *message);
 
-/* work.c; server_post() and work_settle() from any thread */
+/* away.c */
 
 void workers_init(struct workers *w);
 void workers_release(struct workers *w);
 void work_submit(struct exchange *x);
 void work_settle(struct exchange *x); /* the handler has returned; or has answered or parked it */
-void server_post(struct exchange *x); /* returns a request to the loop */
 void server_take_posted(uv_async_t *came);
 
-/* topic.c */
-
-void topic_park(struct exchange *x);    /* one that need not wait any more is posted */
 bool topic_leave(struct exchange *x);   /* takes it off its topic; false: it was woken before */
 void topic_unpark(struct exchange *x);  /* it is not parked any more */
 void topic_pass_on(struct exchange *x); /* wakes the next for what it was woken for */

@@ -94,7 +94,6 @@ void exchange_abandon(struct exchange *x)
     if (x->away || (x->waits && !topic_leave(x))) {
         x->conn = NULL;
         x->server->detached++;
-        atomic_store(&x->left, true);
         return;
     }
     if (x->waits)
@@ -115,11 +114,6 @@ void exchange_run(struct exchange *x)
         work_submit(x);
     else
         request_handle(x);
-}
-
-bool http_is_gone(const struct http_request *r)
-{
-    return atomic_load(&((const struct exchange *)r)->left);
 }
 
 void http_take_memory(struct http_request *r, struct http_memory *ret_memory)

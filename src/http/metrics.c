@@ -114,18 +114,10 @@ struct histogram *metrics_histogram(struct metrics *m, const char *name, const c
     return s->histogram;
 }
 
-void metrics_gauge(struct metrics *m, const char *name, const char *labels, const char *help,
-                   metrics_read_fn *read, void *arg)
+void metrics_read(struct metrics *m, const char *name, const char *type, const char *labels,
+                  const char *help, metrics_read_fn *read, void *arg)
 {
-    struct metric_series *s = series_new(m, name, "gauge", labels, help);
-    s->read = read;
-    s->arg = arg;
-}
-
-void metrics_counted(struct metrics *m, const char *name, const char *labels, const char *help,
-                     metrics_read_fn *read, void *arg)
-{
-    struct metric_series *s = series_new(m, name, "counter", labels, help);
+    struct metric_series *s = series_new(m, name, type, labels, help);
     s->read = read;
     s->arg = arg;
 }

@@ -36,18 +36,15 @@ struct histogram *metrics_histogram(struct metrics *m, const char *name, const c
 
 typedef double metrics_read_fn(void *arg);
 
-void metrics_gauge(struct metrics *m, const char *name, const char *labels, const char *help,
-                   metrics_read_fn *read, void *arg);
-
-/* A counter whose value is read by a function. */
-void metrics_counted(struct metrics *m, const char *name, const char *labels, const char *help,
-                     metrics_read_fn *read, void *arg);
+/* A value that is read by a function. type: "gauge" or "counter". */
+void metrics_read(struct metrics *m, const char *name, const char *type, const char *labels,
+                  const char *help, metrics_read_fn *read, void *arg);
 
 typedef void metrics_collect_fn(void *arg, struct buf *page);
 
 void metrics_collector(struct metrics *m, metrics_collect_fn *collect, void *arg);
 
-/* For collectors: the head of a family, a sample of it, a label. type: "gauge" or "counter". */
+/* For collectors: the head of a family, a sample of it, a label. */
 void metrics_put_family(struct buf *page, const char *name, const char *type, const char *help);
 void metrics_put_sample(struct buf *page, const char *name, struct str labels, double value);
 void metrics_put_label(struct buf *labels, const char *name, struct str value);

@@ -146,10 +146,11 @@ static void put_shape(struct buf *b, const char **at)
     }
 }
 
-static void put_schema(struct buf *b, const char *shape)
+/* A member that is the schema of a shape. */
+static void put_schema(struct buf *b, const char *name, const char *shape)
 {
     const char *colon = strchr(shape, ':');
-    emit(b, "'schema':{");
+    emit(b, "'%s':{", name);
     if (colon && strcspn(shape, "[({=") > (size_t)(colon - shape))
         put_members(b, &shape);
     else
@@ -309,7 +310,7 @@ static void put_content(struct buf *b, const char *shape)
 {
     bool json = !strchr(shape, '/');
     emit(b, "'content':{'%s':{", json ? "application/json" : shape);
-    put_schema(b, json ? shape : "text");
+    put_schema(b, "schema", json ? shape : "text");
     emit(b, "}}}");
 }
 
@@ -368,22 +369,14 @@ static void put_paths(struct buf *b, const struct router *r)
     emit(b, "}");
 }
 
-static void put_named(struct buf *b, const char *name, const char *shape)
-{
-    emit(b, "'%s':{", name);
-    put_shape(b, &shape);
-    emit(b, "}");
-    assert(!*shape);
-}
-
 static void put_components(struct buf *b, const struct router *r)
 {
     emit(b, "'components':{'securitySchemes':{'token':{'type':'http','scheme':'bearer'}},"
             "'schemas':{");
-    put_named(b, "Errors", "(errors:[text] code:text field?:text)");
+    put_schema(b, "Errors", "(errors:[text] code:text field?:text)");
     for (size_t i = 0; i < r->table_count; i++)
         for (size_t j = 0; j < r->tables[i].shape_count; j++)
-            put_named(b, r->tables[i].shapes[j].name, r->tables[i].shapes[j].shape);
+            put_schema(b, r->tables[i].shapes[j].name, r->tables[i].shapes[j].shape);
     emit(b, "},'responses':{");
     for (size_t i = 0; i < sizeof STATUSES / sizeof *STATUSES; i++) {
         emit(b, "'%s':{'description':'%s'", STATUSES[i].number, STATUSES[i].description);

@@ -194,10 +194,10 @@ static void register_metrics(struct http_server *s)
         register_route(m, &s->route_metrics[i], route_method(s->router.rows[i].route),
                        s->router.rows[i].route->pattern);
     register_route(m, &s->route_metrics[s->router.count], "", "");
-    metrics_gauge(m, "drover_http_connections", NULL, "Connections that are open.",
-                  read_connections, s);
-    metrics_counted(m, "drover_http_connections_refused_total", NULL,
-                    "Connections that were one too many.", read_refused, s);
+    metrics_read(m, "drover_http_connections", "gauge", NULL, "Connections that are open.",
+                 read_connections, s);
+    metrics_read(m, "drover_http_connections_refused_total", "counter", NULL,
+                 "Connections that were one too many.", read_refused, s);
 }
 
 void server_metrics_count(const struct exchange *x, int status)

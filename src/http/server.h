@@ -12,8 +12,8 @@
  *    handler keeps the pointer and sets `gone`, which is called if the client leaves first. A
  *    request lives until it is answered or gone.
  *  - With ROUTE_WORKER, on a thread of the server's pool, where they may block. Such a request
- *    lives until it is answered, even if its client leaves meanwhile (http_is_gone() tells), and
- *    may be answered from any thread, also after the handler has returned.
+ *    lives until it is answered, even if its client leaves meanwhile, and may be answered from any
+ *    thread, also after the handler has returned.
  *
  * Both answer with one of the http_reply calls, exactly once, and must not touch the request
  * afterwards; or they wait, with http_park().
@@ -77,9 +77,6 @@ struct http_request {
 
     struct head head; /* last, because its table of fields is large and not cleared */
 };
-
-/* Whether the client of a request on a worker has left. */
-bool http_is_gone(const struct http_request *r);
 
 /* Answers. */
 

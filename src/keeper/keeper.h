@@ -274,7 +274,6 @@ struct keeper_ops {
     int (*watch)(struct keeper *k, struct str path, enum keeper_watch_kind kind,
                  keeper_watch_fn *fn, void *arg, struct keeper_watch **ret_watch);
     void (*unwatch)(struct keeper *k, struct keeper_watch *w);
-    void (*session)(struct keeper *k, struct keeper_session *ret_session);
     void (*dispatch)(struct keeper *k);
     void (*close)(struct keeper *k, bool end_session);
     bool has_gate; /* only the embedded keeper, which defines keeper_apply() to keeper_may_lose() */
@@ -282,7 +281,15 @@ struct keeper_ops {
 
 struct keeper {
     const struct keeper_ops *ops;
+    struct keeper_session session;
 };
+
+/* A session timeout within the limits. */
+static inline int32_t keeper_granted_timeout(int32_t wanted_ms)
+{
+    int32_t max_ms = wanted_ms < KEEPER_TIMEOUT_MAX_MS ? wanted_ms : KEEPER_TIMEOUT_MAX_MS;
+    return max_ms > KEEPER_TIMEOUT_MIN_MS ? max_ms : KEEPER_TIMEOUT_MIN_MS;
+}
 
 /* Sorts the names of a `children`, and takes their text. */
 void keeper_names_take(struct keeper_names *ret_names, struct buf *text, size_t count);

@@ -86,7 +86,6 @@ void list_entry_enter(struct list_view *v, uint32_t ref, enum list_state state, 
 {
     struct list_entry *e = &v->entries[ref];
     struct list_group *g = e->group ? &v->groups[e->group - 1] : NULL;
-
     leave(v, ref);
     e->state = (uint8_t)(g || state == LIST_GONE ? state : LIST_IDLE);
     e->what = what;
@@ -101,10 +100,7 @@ void list_entry_enter(struct list_view *v, uint32_t ref, enum list_state state, 
         map_add(&v->by_reason, reason_hash(what), ref);
     } else if (e->state == LIST_LOCKED) {
         e->locked = v->locks_reading;
-        if (v->locks_len == v->locks_cap) {
-            v->locks_cap = v->locks_cap ? 2 * v->locks_cap : 16;
-            v->locks = mem_realloc(v->locks, v->locks_cap * sizeof *v->locks);
-        }
+        mem_grow(v->locks, v->locks_len, v->locks_cap);
         v->locks[v->locks_len++] = ref;
     }
 }
@@ -194,11 +190,9 @@ static int compare_name(const void *key, const void *name)
 void list_entries_unlock(struct list_view *v, const struct keeper_names *locks, uint32_t reading)
 {
     size_t kept = 0;
-
     for (size_t i = 0; i < v->locks_len; i++) {
         uint32_t ref = v->locks[i];
         struct list_entry *e = &v->entries[ref];
-
         if (e->state != LIST_LOCKED)
             continue;
         if (e->locked >= reading || (locks->count && bsearch(e->name, locks->names, locks->count,
@@ -247,31 +241,28 @@ static void item_of(const struct list_view *v, struct arena *a, uint32_t ref,
 static uint32_t first_free(const struct list_view *v, const struct str *groups, size_t count)
 {
     uint32_t found = 0;
-
     for (size_t i = 0; i < count; i++) {
         uint32_t group = find_group(v, groups[i]);
         const struct heap *h = group ? &v->groups[group - 1].free : NULL;
-
         if (h && h->count && (!found || h->entries[0].key < v->entries[found].order))
             found = h->entries[0].ref;
     }
     return found;
 }
 
-static void wake_due(struct list_view *v, int64_t now_ms, struct list_walk *walk)
+static void wake_due(struct list_view *v, int64_t now_ms, uint32_t *retried)
 {
     uint32_t most = v->counts[LIST_FREE] ? LIST_DUE_MAX : LIST_DUE_IDLE_MAX;
-    for (; walk->woken < most && v->parked.count && v->parked.entries[0].key <= now_ms;
-         walk->woken++)
+    for (; *retried < most && v->parked.count && v->parked.entries[0].key <= now_ms; ++*retried)
         list_entry_enter(v, v->parked.entries[0].ref, LIST_FREE, 0);
 }
 
 bool list_view_take(struct list_view *v, struct arena *a, const struct str *groups,
-                    size_t group_count, int64_t now_ms, struct list_walk *walk,
+                    size_t group_count, int64_t now_ms, uint32_t *retried,
                     struct list_item *ret_item)
 {
     pthread_mutex_lock(&v->lock);
-    wake_due(v, now_ms, walk);
+    wake_due(v, now_ms, retried);
     uint32_t ref = first_free(v, groups, group_count);
     if (ref) {
         list_entry_enter(v, ref, LIST_TAKEN, 0);
@@ -300,7 +291,6 @@ void list_view_park(struct list_view *v, struct str name, int64_t now_ms)
     if (ref) {
         struct list_entry *e = &v->entries[ref];
         int64_t ms = (int64_t)LIST_PARK_MS << (e->tries < 5 ? e->tries++ : 5);
-
         list_entry_enter(v, ref, LIST_PARKED,
                          now_ms + (ms < LIST_PARK_MAX_MS ? ms : LIST_PARK_MAX_MS));
     }

@@ -18,8 +18,7 @@ struct list_view *list_view_new(const struct list_view_options *o)
 {
     struct list_view *v = mem_zalloc(sizeof *v);
     v->o = *o;
-    v->o.dir = mem_dup(o->dir, strlen(o->dir));
-    list_watch_init(&v->watches[0], v->o.dir, KEEPER_WATCH_CHILDREN, o->changed, o->arg);
+    list_watch_init(&v->watches[0], o->dir, KEEPER_WATCH_CHILDREN, o->changed, o->arg);
     list_watch_init(&v->watches[1], o->locks, KEEPER_WATCH_CHILDREN, o->changed, o->arg);
     v->parked = (struct heap){.moved = list_entry_moved, .arg = v};
     pthread_mutex_init(&v->lock, NULL);
@@ -33,7 +32,6 @@ void list_view_free(struct list_view *v)
     list_watch_release(&v->watches[0]);
     list_watch_release(&v->watches[1]);
     list_entries_release(v);
-    free((char *)v->o.dir);
     pthread_cond_destroy(&v->loaded_one);
     pthread_mutex_destroy(&v->lock);
     free(v);
@@ -46,7 +44,6 @@ void list_view_unlock(struct list_view *v)
         struct list_group *g = &v->groups[v->ready[--v->ready_count] - 1];
         struct str name = str_of(g->name);
         uint32_t count = g->became_free;
-
         g->became_free = 0;
         pthread_mutex_unlock(&v->lock);
         v->o.ready(v->o.arg, name, count);
@@ -89,7 +86,7 @@ struct list_reader {
     struct keeper *k;
     const char *dir;
     char *const *names;
-    struct list_nodes *nodes;
+    struct list_node *nodes;
 };
 
 static void read_node(void *arg, size_t i)
@@ -97,33 +94,26 @@ static void read_node(void *arg, size_t i)
     struct list_reader *r = arg;
     CLEANUP(buf_release) struct buf path = {0};
     buf_printf(&path, "%s/%s", r->dir, r->names[i]);
-    r->nodes->errs[i] = keeper_get(r->k, buf_text(&path), &r->nodes->data[i], &r->nodes->stats[i]);
+    struct list_node *n = &r->nodes[i];
+    n->err = keeper_get(r->k, buf_text(&path), &n->data, &n->stat);
 }
 
 int list_nodes_read(struct list_nodes *n, struct keeper *k, const char *dir, char *const *names,
                     size_t count)
 {
-    struct list_reader r = {k, dir, names, n};
-    *n = (struct list_nodes){
-        .count = count,
-        .data = mem_zalloc((count + 1) * sizeof *n->data),
-        .stats = mem_zalloc((count + 1) * sizeof *n->stats),
-        .errs = mem_zalloc((count + 1) * sizeof *n->errs),
-    };
-    parallel_run(count, read_node, &r);
+    *n = (struct list_nodes){count, mem_zalloc((count + 1) * sizeof *n->nodes)};
+    parallel_run(count, read_node, &(struct list_reader){k, dir, names, n->nodes});
     for (size_t i = 0; i < count; i++)
-        if (n->errs[i] && n->errs[i] != DROVER_NO_NODE)
-            return n->errs[i];
+        if (n->nodes[i].err && n->nodes[i].err != DROVER_NO_NODE)
+            return n->nodes[i].err;
     return 0;
 }
 
 void list_nodes_release(struct list_nodes *n)
 {
     for (size_t i = 0; i < n->count; i++)
-        buf_release(&n->data[i]);
-    free(n->data);
-    free(n->stats);
-    free(n->errs);
+        buf_release(&n->nodes[i].data);
+    free(n->nodes);
     *n = (struct list_nodes){0};
 }
 
@@ -167,9 +157,8 @@ static int read_entries(struct list_view *v, struct keeper *k, char **names, siz
     int err = list_nodes_read(&n, k, v->o.dir, names, count);
     pthread_mutex_lock(&v->lock);
     for (size_t i = 0; i < count && !err; i++)
-        if (!n.errs[i])
-            classify(v, str_of(names[i]),
-                     (struct str){n.data[i].p ? n.data[i].p : "", n.data[i].len}, &n.stats[i]);
+        if (!n.nodes[i].err)
+            classify(v, str_of(names[i]), buf_str(&n.nodes[i].data), &n.nodes[i].stat);
     list_nodes_release(&n);
     return err;
 }
@@ -182,7 +171,6 @@ static void sweep(struct list_view *v, bool was_read)
 {
     for (uint32_t ref = 1; ref <= v->len; ref++) {
         const struct list_entry *e = &v->entries[ref];
-
         if (e->state == LIST_GONE || (was_read && e->state != LIST_UNUSED &&
                                       e->state != LIST_TAKEN && e->seen != v->reading))
             list_entry_remove(v, ref);

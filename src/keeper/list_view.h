@@ -24,7 +24,7 @@
  * list_view_unblock_if() lifts it, or on another entry until that leaves. Idle entries are never
  * offered, and read again now and then: the same name can get other data.
  *
- *     while (list_view_take(v, &arena, groups, count, now_ms, &walk, &item))
+ *     while (list_view_take(v, &arena, groups, count, now_ms, &retried, &item))
  *         try it, then list_view_lock(), _park(), _block(), _idle(), _remove() or _release()
  *
  * From any thread. Callbacks run without the lock, except classify.
@@ -136,14 +136,12 @@ struct list_item {
     int64_t session; /* locked: by this session of this process; 0: by another */
 };
 
-/* How many parked entries a caller has retried. Zero-initialise. */
-struct list_walk {
-    uint32_t woken;
-};
-
-/* Takes the first free entry of the groups. False: none is free. */
+/*
+ * Takes the first free entry of the groups. False: none is free. retried: how many parked entries
+ * the caller has retried, at first 0.
+ */
 bool list_view_take(struct list_view *v, struct arena *a, const struct str *groups,
-                    size_t group_count, int64_t now_ms, struct list_walk *walk,
+                    size_t group_count, int64_t now_ms, uint32_t *retried,
                     struct list_item *ret_item);
 
 /* What became of an entry. Entries that have left the view meanwhile are ignored. */
@@ -176,9 +174,11 @@ struct list_view_counts list_view_counts(struct list_view *v);
 /* The data of many nodes of a list, read in parallel. err: the first error other than NO_NODE. */
 struct list_nodes {
     size_t count;
-    struct buf *data;
-    struct keeper_stat *stats;
-    int *errs;
+    struct list_node {
+        struct buf data;
+        struct keeper_stat stat;
+        int err;
+    } * nodes;
 };
 
 int list_nodes_read(struct list_nodes *n, struct keeper *k, const char *dir, char *const *names,

@@ -33,7 +33,6 @@ struct subsession_watch {
 struct subsession {
     struct keeper base;
     struct keeper *host;
-    struct keeper_session session;
 
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t quiet; /* no commit is in flight */
@@ -61,9 +60,11 @@ static uint32_t node_find(struct subsession *l, struct str path)
     return 0;
 }
 
-/* The last node takes its place. */
+/* The last node takes its place. ref 0: nothing to drop. */
 static void node_drop(struct subsession *l, uint32_t ref)
 {
+    if (!ref)
+        return;
     struct subsession_node *n = &l->nodes[ref - 1], *last = &l->nodes[l->node_len - 1];
     map_remove(&l->by_path, map_hash_str(str_of(n->path)), ref);
     free(n->path);
@@ -76,16 +77,9 @@ static void node_drop(struct subsession *l, uint32_t ref)
     l->node_len--;
 }
 
-static void node_forget(struct subsession *l, struct str path)
-{
-    uint32_t ref = node_find(l, path);
-    if (ref)
-        node_drop(l, ref);
-}
-
 static void node_put(struct subsession *l, struct str path, int64_t czxid, struct str data)
 {
-    node_forget(l, path);
+    node_drop(l, node_find(l, path));
     mem_grow(l->nodes, l->node_len, l->node_cap);
     struct subsession_node *n = &l->nodes[l->node_len++];
     *n = (struct subsession_node){.path = mem_dup(path.p, path.len), .czxid = czxid};
@@ -112,7 +106,7 @@ static void note(struct subsession *l, const struct keeper_op *ops, size_t count
         else if (creates && !(op->flags & KEEPER_SEQUENTIAL))
             node_put(l, op->path, 0, op->data);
         else if (op->kind == KEEPER_DELETE && !err)
-            node_forget(l, op->path);
+            node_drop(l, node_find(l, op->path));
     }
 }
 
@@ -232,11 +226,6 @@ static void unwatch(struct keeper *k, struct keeper_watch *handle)
     free(w);
 }
 
-static void session(struct keeper *k, struct keeper_session *ret_session)
-{
-    *ret_session = subsession_of(k)->session;
-}
-
 static void dispatch(struct keeper *k)
 {
     keeper_dispatch(subsession_of(k)->host);
@@ -247,11 +236,9 @@ static void dispatch(struct keeper *k)
 /* Whether the node still exists and is the one that this subsession created. */
 static int node_is_ours(struct subsession *l, const struct subsession_node *n, bool *ret_ours)
 {
-    struct keeper_session host;
     struct keeper_stat stat;
     CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_get(l->host, n->path, n->czxid ? NULL : &data, &stat);
-    keeper_session(l->host, &host);
     if (err && err != DROVER_NO_NODE)
         return err;
     if (err)
@@ -259,7 +246,8 @@ static int node_is_ours(struct subsession *l, const struct subsession_node *n, b
     else if (n->czxid)
         *ret_ours = stat.czxid == n->czxid;
     else
-        *ret_ours = stat.ephemeral_owner == host.id && str_eq(buf_str(&data), buf_str(&n->data));
+        *ret_ours = stat.ephemeral_owner == l->host->session.id &&
+                    str_eq(buf_str(&data), buf_str(&n->data));
     return 0;
 }
 
@@ -326,15 +314,15 @@ static void close_subsession(struct keeper *k, bool end_session)
 }
 
 static const struct keeper_ops SUBSESSION_OPS = {
-    get, children, multi, commit, sync_path, watch, unwatch, session, dispatch, close_subsession,
+    get, children, multi, commit, sync_path, watch, unwatch, dispatch, close_subsession,
 };
 
 int subsession_open(struct keeper *host, int32_t timeout_ms, struct keeper **ret_keeper)
 {
     struct subsession *l = mem_alloc(sizeof *l);
-    *l = (struct subsession){{&SUBSESSION_OPS}, .host = host, .session.timeout_ms = timeout_ms};
-    random_fill(&l->session.id, sizeof l->session.id);
-    random_fill(l->session.password, sizeof l->session.password);
+    *l = (struct subsession){{&SUBSESSION_OPS, {.timeout_ms = timeout_ms}}, .host = host};
+    random_fill(&l->base.session.id, sizeof l->base.session.id);
+    random_fill(l->base.session.password, sizeof l->base.session.password);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->quiet, NULL);
     *ret_keeper = &l->base;

@@ -75,11 +75,6 @@ const char *queue_named(struct http_request *r, struct str name, bool or_error_q
     return NULL;
 }
 
-struct queue_in {
-    struct str queue, after;
-    int64_t limit;
-};
-
 /* Queues. */
 
 /* Both open an object, which the caller closes. */
@@ -255,7 +250,9 @@ static void get_keeper(struct http_request *r)
 /* Routes. */
 
 /* clang-format off */
-#define QUEUE_FIELD(T, help) FIELD_TEXT(IN_PATH, T, queue, "queue", 1, INT64_MAX, help)
+#define QUEUE_FIELD(help) FIELD_TEXT(IN_PATH, struct queue_in, queue, "queue", 1, INT64_MAX, help)
+#define WAIT FIELD_INT(IN_QUERY, struct queue_in, wait_ms, "wait", 0, WAIT_MS_MAX, \
+                       "Wait so many milliseconds for a message")
 #define NAME "Name of the queue"
 #define NAME_OR_ERROR "Name of the queue, or " QUEUE_ERROR
 #define NO_QUEUE "404 No such queue\n503"
@@ -280,38 +277,36 @@ static const struct route ROUTES[] = {
                         .preset = LIST_LIMIT))},
     {METHOD_GET, "/v1/queues/{queue}", get_queue, ROUTE_WORKER, "Show a queue", "getQueue",
      .reply = "Queue", .errors = NO_QUEUE,
-     ROUTE_IN(struct queue_in, QUEUE_FIELD(struct queue_in, NAME))},
+     ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME))},
     {METHOD_DELETE, "/v1/queues/{queue}", delete_queue, ROUTE_WORKER,
      "Remove a queue and its messages", "removeQueue", .reply = "()",
      .errors = "404 No such queue\n" ROUTE_LEADER,
-     ROUTE_IN(struct queue_in, QUEUE_FIELD(struct queue_in, NAME))},
+     ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME))},
     {METHOD_POST, "/v1/queues/{queue}/messages", queue_post_messages, ROUTE_WORKER,
      "Post messages", "postMessages", .reply = "id?:int ids?:[int]",
      .errors = "404 No such queue\n" ROUTE_LEADER, .example = "{\"data\": \"a message\"}",
-     ROUTE_IN(struct queue_messages_in, QUEUE_FIELD(struct queue_messages_in, NAME_OR_ERROR),
-              FIELD_TEXT(IN_BODY, struct queue_messages_in, data, "data", 0, INT64_MAX,
+     ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME_OR_ERROR),
+              FIELD_TEXT(IN_BODY, struct queue_in, data, "data", 0, INT64_MAX,
                          "One message; its id is the answer"),
-              FIELD_LIST_(IN_BODY, struct queue_messages_in, messages, message_count, "messages", 1,
+              FIELD_LIST_(IN_BODY, struct queue_in, messages, message_count, "messages", 1,
                           POST_MAX, "Several, all or none; their ids are the answer", &MESSAGE_ITEM,
                           sizeof(struct str)))},
     {METHOD_GET, "/v1/queues/{queue}/messages", queue_get_messages, ROUTE_WORKER,
      "Read messages in order, after one of them", "readMessages", .reply = "messages:[Message]",
      .errors = "404 No such queue\n" ROUTE_LEADER,
-     ROUTE_IN(struct queue_messages_in, QUEUE_FIELD(struct queue_messages_in, NAME_OR_ERROR),
-              FIELD_TEXT(IN_QUERY, struct queue_messages_in, after, "after", 0, INT64_MAX,
+     ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME_OR_ERROR),
+              FIELD_TEXT(IN_QUERY, struct queue_in, after, "after", 0, INT64_MAX,
                          "Id of a message; empty: from the start"),
-              FIELD_INT(IN_QUERY, struct queue_messages_in, limit, "limit", 1, MESSAGES_LIMIT_MAX,
+              FIELD_INT(IN_QUERY, struct queue_in, limit, "limit", 1, MESSAGES_LIMIT_MAX,
                         "At most so many", .preset = MESSAGES_LIMIT),
-              FIELD_INT(IN_QUERY, struct queue_messages_in, wait_ms, "wait", 0, WAIT_MS_MAX,
-                        "Wait so many milliseconds for a message"))},
+              WAIT)},
     {METHOD_GET, "/v1/posted", queue_get_posted, ROUTE_WORKER,
      "List the queues that have new messages", "waitForMessages",
      .reply = "posted:int queues:[text]|null", .errors = ROUTE_LEADER,
-     ROUTE_IN(struct queue_posted_in,
-              FIELD_INT(IN_QUERY, struct queue_posted_in, after, "after", 0, INT64_MAX,
+     ROUTE_IN(struct queue_in,
+              FIELD_INT(IN_QUERY, struct queue_in, posted, "after", 0, INT64_MAX,
                         "The number `posted` of the last answer"),
-              FIELD_INT(IN_QUERY, struct queue_posted_in, wait_ms, "wait", 0, WAIT_MS_MAX,
-                        "Wait so many milliseconds for a message"))},
+              WAIT)},
     {METHOD_GET, "/v1/workers", get_workers, ROUTE_WORKER,
      "List the workers and the queues they handle", "listWorkers",
      .reply = "workers:[(worker:text queues:[text])]", .errors = "503"},

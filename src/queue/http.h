@@ -7,7 +7,7 @@
 
 #include "base/thread.h"
 #include "queue/queue.h"
-#include "server/modules.h"
+#include "server/context.h"
 #include "task/service.h"
 
 extern const struct module queue_module;
@@ -39,16 +39,12 @@ void queue_publish(struct queue_module *m, const char *kind, const char *name, c
 /* Checks the name of a queue: NUL-terminated, or NULL after an answer of 400. */
 const char *queue_named(struct http_request *r, struct str name, bool or_error_queue);
 
-/* The handlers of messages, and what they take. */
-struct queue_messages_in {
+/* What the handlers take, each some of it; and those of messages. */
+struct queue_in {
     struct str queue, data, after;
     const struct str *messages;
     size_t message_count;
-    int64_t limit, wait_ms;
-};
-
-struct queue_posted_in {
-    int64_t after, wait_ms;
+    int64_t limit, posted, wait_ms;
 };
 
 void queue_post_messages(struct http_request *r);

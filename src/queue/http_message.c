@@ -228,7 +228,7 @@ static void put_ids(struct buf *b, const int64_t *ids, size_t count, bool single
 
 void queue_post_messages(struct http_request *r)
 {
-    const struct queue_messages_in *in = r->in;
+    const struct queue_in *in = r->in;
     struct queue_module *module = r->arg;
     const char *name = queue_named(r, in->queue, true);
     const struct str *data = in->data.p ? &in->data : in->messages;
@@ -271,7 +271,7 @@ static void put_messages(struct buf *b, const struct queue_message_list *list)
 
 void queue_get_messages(struct http_request *r)
 {
-    const struct queue_messages_in *in = r->in;
+    const struct queue_in *in = r->in;
     struct queue_module *module = r->arg;
     const char *name = queue_named(r, in->queue, true);
     uint64_t keys[] = {messages_key(in->queue), messages_key((struct str){0})};
@@ -300,14 +300,14 @@ void queue_get_messages(struct http_request *r)
 
 void queue_get_posted(struct http_request *r)
 {
-    const struct queue_posted_in *in = r->in;
+    const struct queue_in *in = r->in;
     struct queue_module *module = r->arg;
     uint64_t key = posted_key();
     struct http_watch w = http_watch(r, &module->context->topic, &key, 1);
     CLEANUP(buf_release) struct buf b = {0};
     if (!service_is_ready(module->context->tasks))
         queue_refuse_task(r, DROVER_NOT_LEADER);
-    else if (message_feed_put(module->feed, in->after, &b) || !in->wait_ms ||
+    else if (message_feed_put(module->feed, in->posted, &b) || !in->wait_ms ||
              !http_park(r, &w, in->wait_ms))
         http_reply(r, 200, buf_str(&b));
 }

@@ -89,7 +89,8 @@ void queue_registration_leave(struct queue_registration *m)
     m->name[0] = '\0';
 }
 
-int queue_registration_confirm(struct queue_registration *m)
+/* Checks that the session and the worker's node exist. */
+static int confirm(struct queue_registration *m)
 {
     char path[QUEUE_PATH_SIZE];
     worker_path(m, path);
@@ -155,12 +156,10 @@ static int take_transaction(struct queue_registration *m, struct queue_nodes *v,
     struct txn t = {.a = &v->a};
     struct buf owner = {0};
     queue_put_owner(&owner, m->name);
-    txn_add(&t, OWNER,
-            keeper_op_create(v->owner_path, arena_take(&v->a, &owner), KEEPER_EPHEMERAL));
+    txn_create(&t, OWNER, arena_take(&v->a, &owner), KEEPER_EPHEMERAL, "%s", v->owner_path);
     txn_add(&t, QUEUE, keeper_op_set(v->path, buf_str(&v->data), v->info.version));
-    txn_add(
-        &t, WORKER,
-        keeper_op_set(v->worker_path, worker_data(m, &v->a, v->queue, NULL), KEEPER_ANY_VERSION));
+    txn_set(&t, WORKER, worker_data(m, &v->a, v->queue, NULL), KEEPER_ANY_VERSION, "%s",
+            v->worker_path);
     int err = txn_commit(&t, m->queues.keeper, 0);
     if (!err)
         *ret_hold = (struct queue_hold){.last = v->info.last,
@@ -278,9 +277,8 @@ static int release_transaction(struct queue_registration *m, struct queue_nodes 
     struct txn t = {.a = &v->a};
     txn_add(&t, QUEUE, keeper_op_check(v->path, h->version));
     txn_add(&t, OWNER, keeper_op_delete(v->owner_path, 0));
-    txn_add(
-        &t, WORKER,
-        keeper_op_set(v->worker_path, worker_data(m, &v->a, NULL, h->queue), KEEPER_ANY_VERSION));
+    txn_set(&t, WORKER, worker_data(m, &v->a, NULL, h->queue), KEEPER_ANY_VERSION, "%s",
+            v->worker_path);
     return txn_commit(&t, m->queues.keeper, 0);
 }
 
@@ -361,7 +359,7 @@ int queue_step(struct queue_steps *s, const struct queue_worker_action *a)
         queue_worker_advanced(w, s->now_ms(s->arg), a->queue, err, last_of(r, a->queue));
         break;
     case WORKER_CONFIRM:
-        err = queue_registration_confirm(r);
+        err = confirm(r);
         queue_worker_confirmed(w, s->now_ms(s->arg), err);
         break;
     default:

@@ -67,9 +67,6 @@ int queue_registration_advance(struct queue_registration *m, const char *queue, 
 /* Stops being the owner. 0 also if it no longer was. */
 int queue_registration_release(struct queue_registration *m, const char *queue);
 
-/* Checks that the session and the worker's node exist. */
-int queue_registration_confirm(struct queue_registration *m);
-
 /* A worker's state machine with what it needs to carry out its actions on the keeper. */
 struct queue_steps {
     struct queue_registration registration;

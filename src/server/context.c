@@ -224,15 +224,16 @@ static int read_auth(const char *file, char **ret_auth, struct err_info *ret_err
     return take_auth(line, file, ret_auth, ret_error);
 }
 
-int zookeeper_session_open(uv_loop_t *loop, const struct zookeeper_session_options *o,
-                           struct zookeeper_session **ret_ensemble, struct err_info *ret_error)
+int zookeeper_session_open(uv_loop_t *loop, const char *url, const char *auth_file,
+                           int32_t timeout_ms, struct zookeeper_session **ret_ensemble,
+                           struct err_info *ret_error)
 {
     struct zookeeper_session *e = mem_zalloc(sizeof *e);
     struct lent_session *session;
-    int err = read_auth(o->auth_file, &e->auth, ret_error);
+    int err = read_auth(auth_file, &e->auth, ret_error);
     e->loop = loop;
-    e->url = mem_dup(o->url, strlen(o->url));
-    e->timeout_ms = o->timeout_ms;
+    e->url = mem_dup(url, strlen(url));
+    e->timeout_ms = timeout_ms;
     pthread_mutex_init(&e->lock, NULL);
     UV_CHECK(uv_async_init(loop, &e->wake, on_ensemble_wake));
     e->wake.data = e;
@@ -277,11 +278,8 @@ int context_connect(struct context *h, void (*fn)(void *arg), void *arg, struct 
     return err ? err_set(ret_error, err, "cannot open a session: %s", drover_err_message(err)) : 0;
 }
 
-int context_open(struct context *h, uv_loop_t *loop, struct local *local,
-                 struct zookeeper_session *ensemble, struct err_info *ret_error)
+int context_open(struct context *h, uv_loop_t *loop, struct err_info *ret_error)
 {
-    h->local = local;
-    h->ensemble = ensemble;
     UV_CHECK(uv_async_init(loop, &h->wake, on_wake));
     h->wake.data = h;
     int err = context_connect(h, wake, &h->wake, &h->keeper, ret_error);
@@ -289,8 +287,8 @@ int context_open(struct context *h, uv_loop_t *loop, struct local *local,
         uv_close((uv_handle_t *)&h->wake, NULL);
         return err;
     }
-    if (ensemble)
-        ensemble->context = h;
+    if (h->ensemble)
+        h->ensemble->context = h;
     h->loop = loop;
     http_topic_init(&h->topic);
     h->events = events_new(loop);

@@ -1,6 +1,6 @@
 /*
- * context - what the modules of drover serve share: the loop, the keeper, the events, the sessions
- * of clients, the HTTP server.
+ * context - the modules of drover serve, and what they share: the loop, the keeper, the events, the
+ * sessions of clients, the HTTP server.
  *
  * The context is opened before the modules and closed after them. On the embedded keeper `local` is
  * set and modules may open sessions of their own on it; on an ensemble it is NULL.
@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "base/err.h"
+#include "base/option.h"
 #include "http/events.h"
 #include "http/server.h"
 #include "keeper/keeper.h"
@@ -54,8 +55,9 @@ struct context {
     const char *url;          /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
     const char *keeper_url;   /* for clients of the keeper: zk://...; NULL: none is served */
 
+    struct zookeeper_session *ensemble; /* NULL: the embedded keeper */
+
     /* Private to context.c. */
-    struct zookeeper_session *ensemble;
     struct keeper *keeper; /* on the embedded keeper */
     uv_async_t wake;
     struct context_listener listeners[CONTEXT_LISTENERS_MAX];
@@ -69,22 +71,19 @@ struct context {
  */
 struct zookeeper_session;
 
-struct zookeeper_session_options {
-    const char *url;
-    const char *auth_file; /* contains "user:password"; NULL: $DROVER_ZK_AUTH, if set */
-    int32_t timeout_ms;    /* of the session; 0: KEEPER_TIMEOUT_DEFAULT_MS */
-};
-
-/* Connects, and warns if everybody may write below the chroot. */
-int zookeeper_session_open(uv_loop_t *loop, const struct zookeeper_session_options *o,
-                           struct zookeeper_session **ret_ensemble, struct err_info *ret_error);
+/*
+ * Connects, and warns if everybody may write below the chroot. The file contains "user:password";
+ * NULL: $DROVER_ZK_AUTH, if set. timeout_ms 0: KEEPER_TIMEOUT_DEFAULT_MS.
+ */
+int zookeeper_session_open(uv_loop_t *loop, const char *url, const char *auth_file,
+                           int32_t timeout_ms, struct zookeeper_session **ret_ensemble,
+                           struct err_info *ret_error);
 
 /* Ends the session; all borrowers have returned it. Frees itself: run the loop until then. */
 void zookeeper_session_close(struct zookeeper_session *e);
 
-/* Exactly one of local and ensemble is given. */
-int context_open(struct context *h, uv_loop_t *loop, struct local *local,
-                 struct zookeeper_session *ensemble, struct err_info *ret_error);
+/* Opens a context whose members are set; of local and ensemble exactly one. */
+int context_open(struct context *h, uv_loop_t *loop, struct err_info *ret_error);
 
 /* Ends the server's session. Run the loop until its handles are gone. */
 void context_close(struct context *h);
@@ -105,5 +104,25 @@ void context_return(struct context *h, struct keeper *k);
  * new one; not for the present one.
  */
 void context_listen(struct context *h, context_session_fn *fn, void *arg);
+
+/*
+ * The modules: tasks, the DAG, worlds, queues, batches.
+ *
+ * Modules are opened in the order of their table, which the command `serve` owns; a module may use,
+ * through the context, the modules before it. They are closed in the reverse order, when no request
+ * is left and no handler runs. Handles that a module leaves on the loop close by themselves.
+ *
+ * A module declares its own options of `serve` and keeps their values itself. The command line is
+ * parsed before the modules are opened.
+ */
+struct module {
+    const char *name;
+    int (*open)(struct context *h, void **ret_module, struct err_info *ret_error);
+    struct route_table (*routes)(void *module); /* NULL: none */
+    bool (*ready)(void *module);                /* for /readyz, on the loop; NULL: always */
+    void (*close)(void *module);
+    const struct option *options; /* of `drover serve` */
+    size_t option_count;
+};
 
 #endif

@@ -7,14 +7,16 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "server/context.h"
 
 enum { RETRY_MS = 200 };
 
 struct leader {
-    struct leader_options o;
-    char *own_url;
+    struct context *context;
+    char *own_url; /* a copy: the HTTP server is freed before the leader closes */
     struct leader_follower followers[LEADER_FOLLOWERS_MAX];
     size_t follower_count;
     size_t led; /* how many of them lead */
@@ -52,9 +54,12 @@ static void on_event(void *arg, enum keeper_event event, const char *path)
     set_flag(l, &l->look);
 }
 
-void leader_session_changed(struct leader *l)
+static void on_session(void *arg, struct keeper *k)
 {
-    set_flag(l, &l->gone);
+    struct context *h = arg;
+    (void)k;
+    if (h->leader)
+        set_flag(h->leader, &h->leader->gone);
 }
 
 void leader_doubt(struct leader *l)
@@ -99,14 +104,6 @@ static void stop_all(struct leader *l)
     }
 }
 
-static void note_failure(struct leader *l, const char *why)
-{
-    char line[700];
-    snprintf(line, sizeof line, "cannot lead: %s", why);
-    if (l->o.note)
-        l->o.note(l->o.arg, line);
-}
-
 /* Sets the fence against every earlier leader, this server included, and starts the followers. */
 static int lead(struct candidacy *s)
 {
@@ -121,7 +118,7 @@ static int lead(struct candidacy *s)
             l->led++;
         int err = f->lead(f->arg, s->k, &fence, &e);
         if (err) {
-            note_failure(l, e.text[0] ? e.text : drover_err_message(err));
+            log_warning("cannot lead: %s", e.text[0] ? e.text : drover_err_message(err));
             return err;
         }
     }
@@ -261,25 +258,25 @@ static void *leader_main(void *arg)
 {
     struct leader *l = arg;
     while (begin_candidacy(l)) {
-        struct keeper *k = l->o.borrow(l->o.arg);
+        struct keeper *k = context_keeper(l->context);
         if (k) {
             stand(l, k);
-            l->o.give_back(l->o.arg, k);
+            context_return(l->context, k);
         }
         wait_for_retry(l);
     }
     return NULL;
 }
 
-struct leader *leader_open(const struct leader_options *o)
+void leader_open(struct context *h)
 {
-    struct leader *l = mem_zalloc(sizeof *l);
-    l->o = *o;
-    l->own_url = mem_dup(o->url, strlen(o->url));
+    struct leader *l = h->leader = mem_zalloc(sizeof *l);
+    l->context = h;
+    l->own_url = mem_dup(h->url ? h->url : "", h->url ? strlen(h->url) : 0);
     pthread_mutex_init(&l->lock, NULL);
     cond_init(&l->changed);
     l->doubt = true;
-    return l;
+    context_listen(h, on_session, h);
 }
 
 void leader_follow(struct leader *l, const struct leader_follower *f)
@@ -290,12 +287,17 @@ void leader_follow(struct leader *l, const struct leader_follower *f)
 
 void leader_begin(struct leader *l)
 {
+    if (!l || l->begun)
+        return;
     l->begun = true;
     thread_must_start(&l->thread, "leader", leader_main, l);
 }
 
-void leader_close(struct leader *l)
+void leader_close(struct context *h)
 {
+    struct leader *l = h->leader;
+    if (!l)
+        return;
     set_flag(l, &l->closing);
     if (l->begun)
         pthread_join(l->thread, NULL);
@@ -303,6 +305,7 @@ void leader_close(struct leader *l)
     pthread_mutex_destroy(&l->lock);
     free(l->own_url);
     free(l);
+    h->leader = NULL;
 }
 
 void leader_url(struct leader *l, char url[LEADER_URL_SIZE])

@@ -25,6 +25,7 @@
 
 enum { LEADER_URL_SIZE = 256, LEADER_FOLLOWERS_MAX = 4 };
 
+struct context;
 struct leader;
 
 /* A module that starts and stops with the leadership of this server. */
@@ -38,27 +39,20 @@ struct leader_follower {
     void *arg;
 };
 
-struct leader_options {
-    const char *url; /* of this server */
-
-    /* Borrows the server's present session, from any thread; NULL: there is none. */
-    struct keeper *(*borrow)(void *arg);
-    void (*give_back)(void *arg, struct keeper *k);
-    void (*note)(void *arg, const char *line); /* a line for the log */
-    void *arg;
-};
-
-struct leader *leader_open(const struct leader_options *o);
+/* Sets context->leader. */
+void leader_open(struct context *h);
 
 /* Before leader_begin(), in the order in which they start. */
 void leader_follow(struct leader *l, const struct leader_follower *f);
+
+/* Does nothing if it has begun, or without a leader (NULL). */
 void leader_begin(struct leader *l);
 
-/* Ends the thread. When it returns, followers are stopped and the candidate's node is deleted. */
-void leader_close(struct leader *l);
-
-/* The server's session has ended, or there is a new one. */
-void leader_session_changed(struct leader *l);
+/*
+ * Ends the thread. When it returns, followers are stopped and the candidate's node is deleted.
+ * Does nothing without a leader.
+ */
+void leader_close(struct context *h);
 
 /* A commit failed at the fence, or its outcome is not known: set the fence again and lead again. */
 void leader_doubt(struct leader *l);

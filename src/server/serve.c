@@ -3,9 +3,13 @@
  * that a failed start changes nothing. Signals are caught once everything runs; before that they
  * end the process at once, which recovery handles. The first TERM or INT closes everything in order
  * and restores the default handling of signals, so that a second one ends the process at once.
+ *
+ * Also here: whether the server is ready, and the metrics of the process and the keeper.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,12 +19,13 @@
 #include "base/buf.h"
 #include "base/file_limit.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/uv_check.h"
 #include "http/metrics.h"
 #include "http/server.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
-#include "server/modules.h"
+#include "server/context.h"
 #include "server/serve.h"
 
 static const char *const JOURNAL_NAMES[] = {
@@ -32,20 +37,175 @@ static const char *const JOURNAL_NAMES[] = {
 struct serve {
     struct serve_options options;
     struct buf default_data, keeper_url;
-    char *token;
+    char *token; /* as in the context */
     uv_loop_t loop;
     uv_signal_t signals[2];
     uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
     int64_t seen;   /* changes that were deferred in the last turn */
     bool defers;
-    struct metrics *metrics;
-    struct http_server *http;
     struct wire *wire;
-    struct zookeeper_session *ensemble;
-    struct local *local;
-    struct context context;
-    struct modules modules;
+    struct context context;    /* filled as things are opened */
+    void *opened[MODULES_MAX]; /* of options.modules, the first opened_count */
+    size_t opened_count;
 };
+
+/* Health and readiness. */
+
+static void get_healthz(struct http_request *r)
+{
+    http_reply(r, 200, STR("{\"status\":\"ok\"}"));
+}
+
+/* What the server waits for: the keeper, or a module; NULL: nothing. */
+static const char *waits_for(struct serve *s)
+{
+    const struct module *const *modules = s->options.modules;
+    struct keeper *k = context_keeper(&s->context);
+    if (!k)
+        return "the keeper";
+    context_return(&s->context, k);
+    for (size_t i = 0; i < s->opened_count; i++)
+        if (modules[i]->ready && !modules[i]->ready(s->opened[i]))
+            return modules[i]->name;
+    return NULL;
+}
+
+static void answer_ready(struct http_request *r, const char *waiting)
+{
+    if (waiting)
+        http_reply_errorf(r, 503, "waiting for %s", waiting);
+    else
+        get_healthz(r);
+}
+
+/*
+ * A session may look alive while the ensemble cannot be reached, so readiness asks the ensemble. A
+ * commit does not wait for a connection. The session is not borrowed meanwhile: closing it calls
+ * back, too. The callback gets a pointer to the request; NULL: the client has left.
+ */
+static void on_probe_gone(struct http_request *r)
+{
+    *(struct http_request **)r->handler_data = NULL;
+}
+
+static void on_probe_done(void *arg, int err, const struct keeper_result *results, size_t count)
+{
+    struct http_request **waiting = arg;
+    (void)results, (void)count;
+    if (*waiting)
+        answer_ready(*waiting, err ? "the ensemble" : NULL);
+    free(waiting);
+}
+
+static int probe_ensemble(struct context *h, struct http_request *r)
+{
+    struct keeper_op look = keeper_op_check("/", KEEPER_ANY_VERSION);
+    struct keeper *k = context_keeper(h);
+    if (!k)
+        return DROVER_UNKNOWN;
+    struct http_request **waiting = mem_alloc(sizeof *waiting);
+    *waiting = r;
+    r->handler_data = waiting;
+    r->gone = on_probe_gone;
+    int err = keeper_commit(k, &look, 1, on_probe_done, waiting);
+    context_return(h, k);
+    if (err)
+        free(waiting);
+    return err;
+}
+
+static void get_readyz(struct http_request *r)
+{
+    struct serve *s = r->arg;
+    const char *waiting = waits_for(s);
+    if (waiting || s->context.local)
+        answer_ready(r, waiting);
+    else if (probe_ensemble(&s->context, r))
+        answer_ready(r, "the ensemble");
+}
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/healthz", get_healthz, ROUTE_OPEN, "Tell whether the server runs", "getHealth",
+     .reply = "status:=ok"},
+    {METHOD_GET, "/readyz", get_readyz, 0, "Tell whether the server is ready for requests",
+     "getReadiness", .reply = "status:=ok", .errors = "503 What it waits for"},
+};
+
+/* Metrics of the process and the keeper. */
+
+#define STAT(member, name, type, help)                                                             \
+    {                                                                                              \
+        name, type, help, offsetof(struct local_stats, member)                                     \
+    }
+
+static const struct {
+    const char *name, *type, *help;
+    size_t at;
+} STATS[] = {
+    STAT(zxid, "drover_keeper_zxid", "counter", "The newest transaction."),
+    STAT(durable_zxid, "drover_keeper_durable_zxid", "counter",
+         "The newest transaction that is on disk."),
+    STAT(nodes, "drover_keeper_nodes", "gauge", "Nodes in the tree."),
+    STAT(sessions, "drover_keeper_sessions", "gauge", "Sessions."),
+    STAT(ephemerals, "drover_keeper_ephemerals", "gauge", "Ephemeral nodes."),
+    STAT(watches, "drover_keeper_watches", "gauge", "Watches."),
+    STAT(journal_records, "drover_journal_records_total", "counter",
+         "Records written to the journal."),
+    STAT(journal_bytes, "drover_journal_bytes_total", "counter", "Bytes written to the journal."),
+    STAT(journal_syncs, "drover_journal_syncs_total", "counter", "Syncs of the journal."),
+    STAT(snapshots, "drover_snapshots_total", "counter", "Snapshots written."),
+    STAT(snapshot_zxid, "drover_snapshot_zxid", "gauge",
+         "The transaction at which the newest snapshot begins."),
+};
+
+static void collect_keeper(void *arg, struct buf *page)
+{
+    struct context *h = arg;
+    struct local_stats stats;
+    local_stats(h->local, &stats);
+    for (size_t i = 0; i < sizeof STATS / sizeof *STATS; i++) {
+        uint64_t value; /* signed members are never negative */
+        memcpy(&value, (const char *)&stats + STATS[i].at, sizeof value);
+        metrics_put_family(page, STATS[i].name, STATS[i].type, STATS[i].help);
+        metrics_put_sample(page, STATS[i].name, STR(""), (double)value);
+    }
+}
+
+static double read_version(void *arg)
+{
+    (void)arg;
+    return 1;
+}
+
+static double read_ready(void *arg)
+{
+    return !waits_for(arg);
+}
+
+static double read_resident(void *arg)
+{
+    FILE *in = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+    (void)arg;
+    if (in) {
+        if (fscanf(in, "%*u %lu", &pages) != 1)
+            pages = 0;
+        fclose(in);
+    }
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void register_metrics(struct serve *s)
+{
+    struct metrics *to = s->context.metrics;
+    metrics_read(to, "drover_info", "gauge", "version=\"" DROVER_VERSION "\"", "The version.",
+                 read_version, NULL);
+    metrics_read(to, "drover_ready", "gauge", NULL, "1 when /readyz says so.", read_ready, s);
+    metrics_read(to, "process_resident_memory_bytes", "gauge", NULL, "Memory in use.",
+                 read_resident, NULL);
+    if (s->context.local)
+        metrics_collector(to, collect_keeper, &s->context);
+}
 
 /* The default data directory. */
 
@@ -97,7 +257,7 @@ static void start_deferring(struct serve *s)
 {
     UV_CHECK(uv_idle_init(&s->loop, &s->turn));
     uv_unref((uv_handle_t *)&s->turn);
-    local_set_defers(s->local, true);
+    local_set_defers(s->context.local, true);
     s->defers = true;
 }
 
@@ -112,7 +272,7 @@ static bool on_rest(void *arg)
     struct serve *s = arg;
     if (!s->defers)
         return false;
-    int64_t deferred = local_deferred(s->local);
+    int64_t deferred = local_deferred(s->context.local);
     if (deferred > s->seen) {
         s->seen = deferred;
         UV_CHECK(uv_idle_start(&s->turn, on_turn));
@@ -120,35 +280,51 @@ static bool on_rest(void *arg)
     }
     s->seen = 0;
     uv_idle_stop(&s->turn);
-    if (!deferred || !local_write_deferred(s->local) || !s->context.on_written)
+    if (!deferred || !local_write_deferred(s->context.local) || !s->context.on_written)
         return false;
     s->context.on_written(s->context.on_written_arg);
     return true;
 }
 
+static void close_opened(struct serve *s)
+{
+    while (s->opened_count) {
+        s->opened_count--;
+        s->options.modules[s->opened_count]->close(s->opened[s->opened_count]);
+    }
+}
+
 /* Without HTTP the modules could not be reached: only the ZooKeeper port is served. */
 static int open_modules(struct serve *s, struct err_info *ret_error)
 {
+    const struct module *const *modules = s->options.modules;
     struct route_table tables[MODULES_MAX + 3];
-    if (!s->http)
+    size_t count = 0;
+    if (!s->context.http)
         return 0;
-    if (s->local && s->options.journal == LOCAL_STRICT)
+    if (s->context.local && s->options.journal == LOCAL_STRICT)
         start_deferring(s);
-    s->modules.table = s->options.modules;
-    s->context = (struct context){
-        .metrics = s->metrics,
-        .http = s->http,
-        .token = s->token,
-        .data_dir = s->options.journal == LOCAL_NONE || s->ensemble ? NULL : s->options.data,
-        .url = http_url(s->http),
-        .keeper_url = keeper_url(s),
-    };
-    TRY(context_open(&s->context, &s->loop, s->local, s->ensemble, ret_error));
-    TRY(modules_open(&s->modules, &s->context, ret_error));
-    size_t count = modules_routes(&s->modules, tables);
-    tables[count++] = metrics_routes(s->metrics);
+    if (s->options.journal != LOCAL_NONE && s->context.local)
+        s->context.data_dir = s->options.data;
+    s->context.url = http_url(s->context.http);
+    s->context.keeper_url = keeper_url(s);
+    TRY(context_open(&s->context, &s->loop, ret_error));
+    for (size_t i = 0; modules[i]; s->opened_count = ++i) {
+        assert(i < MODULES_MAX);
+        int err = modules[i]->open(&s->context, &s->opened[i], ret_error);
+        if (err) {
+            close_opened(s); /* at once: the loop must not start what they would do */
+            return err;
+        }
+        if (modules[i]->routes)
+            tables[count++] = modules[i]->routes(s->opened[i]);
+    }
+    register_metrics(s);
+    tables[count++] =
+        (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s, .tag = "Server"};
+    tables[count++] = metrics_routes(s->context.metrics);
     tables[count++] = events_routes(s->context.events);
-    http_serve(s->http, tables, count);
+    http_serve(s->context.http, tables, count);
     return 0;
 }
 
@@ -160,11 +336,10 @@ static void on_note(void *arg, const char *line)
 
 static int open_keeper(struct serve *s, struct err_info *ret_error)
 {
-    struct zookeeper_session_options ensemble = {.url = s->options.keeper,
-                                                 .auth_file = s->options.zk_auth,
-                                                 .timeout_ms = (int32_t)s->options.zk_timeout_ms};
     if (s->options.keeper)
-        return zookeeper_session_open(&s->loop, &ensemble, &s->ensemble, ret_error);
+        return zookeeper_session_open(&s->loop, s->options.keeper, s->options.zk_auth,
+                                      (int32_t)s->options.zk_timeout_ms, &s->context.ensemble,
+                                      ret_error);
     if (!s->options.data && s->options.journal != LOCAL_NONE) {
         default_data(&s->default_data);
         s->options.data = buf_text(&s->default_data);
@@ -177,7 +352,7 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         .reap_ms = s->options.zk_reap_ms,
         .note = on_note,
     };
-    return local_open(&o, &s->local, ret_error);
+    return local_open(&o, &s->context.local, ret_error);
 }
 
 /*
@@ -187,22 +362,22 @@ static void close_modules(void *arg)
 {
     struct serve *s = arg;
     if (s->defers) {
-        local_set_defers(s->local, false);
+        local_set_defers(s->context.local, false);
         uv_close((uv_handle_t *)&s->turn, NULL);
     }
-    modules_close(&s->modules);
+    close_opened(s);
     if (s->context.loop)
         context_close(&s->context);
     if (s->wire)
         wire_close(s->wire);
-    if (s->ensemble)
-        zookeeper_session_close(s->ensemble);
+    if (s->context.ensemble)
+        zookeeper_session_close(s->context.ensemble);
 }
 
 static void close_all(struct serve *s)
 {
-    if (s->http)
-        http_close(s->http);
+    if (s->context.http)
+        http_close(s->context.http);
     else
         close_modules(s);
 }
@@ -211,6 +386,7 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
 {
     if (s->options.token_file)
         TRY(token_read(s->options.token_file, &s->token, ret_error));
+    s->context.token = s->token;
     struct http_options o = {
         .address = s->options.http.address,
         .request_timeout_ms = s->options.http_timeout_ms,
@@ -218,13 +394,13 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
         .token = s->token,
         .hosts = s->options.http_hosts.items,
         .host_count = s->options.http_hosts.count,
-        .metrics = s->metrics,
+        .metrics = s->context.metrics,
         .rest = on_rest,
         .rest_arg = s,
         .closed = close_modules,
         .closed_arg = s,
     };
-    return http_listen(&s->loop, &o, &s->http, ret_error);
+    return http_listen(&s->loop, &o, &s->context.http, ret_error);
 }
 
 static void say_what_is_kept(struct serve *s)
@@ -234,7 +410,7 @@ static void say_what_is_kept(struct serve *s)
         log_info("keeper %s", s->options.keeper);
         return;
     }
-    local_stats(s->local, &stats);
+    local_stats(s->context.local, &stats);
     if (s->options.journal == LOCAL_NONE)
         log_info("data directory none: all data is lost when this process ends");
     else
@@ -248,8 +424,8 @@ static void say_what_runs(struct serve *s)
 {
     log_info("version %s", DROVER_VERSION);
     say_what_is_kept(s);
-    if (s->http)
-        log_info("listening on %s", http_url(s->http));
+    if (s->context.http)
+        log_info("listening on %s", http_url(s->context.http));
     if (s->wire)
         log_info("listening on zk://%s", wire_address(s->wire));
 }
@@ -289,9 +465,9 @@ static int start(struct serve *s, struct err_info *ret_error)
 static void release(struct serve *s)
 {
     uv_loop_close(&s->loop);
-    if (s->local)
-        local_close(s->local);
-    metrics_free(s->metrics);
+    if (s->context.local)
+        local_close(s->context.local);
+    metrics_free(s->context.metrics);
     buf_release(&s->default_data);
     buf_release(&s->keeper_url);
     free(s->token);
@@ -304,14 +480,14 @@ int serve(const struct serve_options *o)
     signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of the write */
     file_limit_raise();
     UV_CHECK(uv_loop_init(&s.loop));
-    s.metrics = metrics_new();
+    s.context.metrics = metrics_new();
     int err = start(&s, &e);
     if (err) {
         log_error("%s", e.text);
         close_all(&s);
     } else {
         if (s.wire)
-            wire_serve(s.wire, s.local);
+            wire_serve(s.wire, s.context.local);
         catch_signals(&s);
         say_what_runs(&s);
     }

@@ -9,6 +9,8 @@
 
 struct module;
 
+enum { MODULES_MAX = 16 };
+
 struct serve_options {
     const char *data;               /* NULL: the default */
     const char *keeper, *zk_auth;   /* of an ensemble; NULL: the embedded keeper */
@@ -16,9 +18,8 @@ struct serve_options {
     struct option_address http, zk; /* where to listen */
     const char *token_file;         /* NULL: no token */
     struct option_list http_hosts;  /* further names of this server */
-    int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms,
-        zk_reap_ms;                      /* 0: the default */
-    const struct module *const *modules; /* server/modules.h; ends with NULL */
+    int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms, zk_reap_ms; /* or 0 */
+    const struct module *const *modules; /* at most MODULES_MAX, then NULL */
 };
 
 /* Runs until TERM or INT. Returns 0, or why it could not start, which it has logged. */

@@ -275,8 +275,7 @@ bool sessions_wait(struct session_table *t, struct str id)
     return g;
 }
 
-static int entry_show(struct session_table *t, struct str id, bool touch,
-                      struct session_info *ret_info)
+int sessions_get(struct session_table *t, struct str id, bool touch, struct session_info *ret_info)
 {
     int err;
     LOCKED(&t->lock);
@@ -287,16 +286,6 @@ static int entry_show(struct session_table *t, struct str id, bool touch,
         g->seen_ms = now_ms(t);
     entry_tell(t, g, ret_info);
     return 0;
-}
-
-int sessions_touch(struct session_table *t, struct str id, struct session_info *ret_info)
-{
-    return entry_show(t, id, true, ret_info);
-}
-
-int sessions_get(struct session_table *t, struct str id, struct session_info *ret_info)
-{
-    return entry_show(t, id, false, ret_info);
 }
 
 /* The session may have ended meanwhile. */

@@ -82,11 +82,8 @@ void sessions_done(struct session_table *t, struct keeper *k);
 bool sessions_wait(struct session_table *t, struct str id);
 void sessions_unwait(struct session_table *t, struct str id);
 
-/* Keeps it alive. */
-int sessions_touch(struct session_table *t, struct str id, struct session_info *ret_info);
-
-/* Describes it without keeping it alive. */
-int sessions_get(struct session_table *t, struct str id, struct session_info *ret_info);
+/* Describes it; touch: and keeps it alive. */
+int sessions_get(struct session_table *t, struct str id, bool touch, struct session_info *ret_info);
 
 /* Ends it: when this returns 0, what it held is deleted. Waits for a use that is under way. */
 int sessions_end(struct session_table *t, struct str id);

@@ -1,7 +1,7 @@
 /* Sessions over HTTP. */
 #include "server/sessions.h"
 
-#include "server/modules.h"
+#include "server/context.h"
 
 static void reply_refusal(struct http_request *r, int err)
 {
@@ -91,32 +91,28 @@ static void reply_session(struct http_request *r, int err, const struct session_
 static void post_session(struct http_request *r)
 {
     const struct session_in *in = r->in;
-    struct context *h = r->arg;
     struct session_info info;
-    reply_session(r, sessions_create(h->sessions, (int32_t)in->timeout_ms, &info), &info, false);
+    reply_session(r, sessions_create(r->arg, (int32_t)in->timeout_ms, &info), &info, false);
 }
 
 static void get_session(struct http_request *r)
 {
     const struct session_in *in = r->in;
-    struct context *h = r->arg;
     struct session_info info;
-    reply_session(r, sessions_get(h->sessions, in->id, &info), &info, true);
+    reply_session(r, sessions_get(r->arg, in->id, false, &info), &info, true);
 }
 
 static void put_session(struct http_request *r)
 {
     const struct session_in *in = r->in;
-    struct context *h = r->arg;
     struct session_info info;
-    reply_session(r, sessions_touch(h->sessions, in->id, &info), &info, false);
+    reply_session(r, sessions_get(r->arg, in->id, true, &info), &info, false);
 }
 
 static void delete_session(struct http_request *r)
 {
     const struct session_in *in = r->in;
-    struct context *h = r->arg;
-    int err = sessions_end(h->sessions, in->id);
+    int err = sessions_end(r->arg, in->id);
     if (err)
         reply_refusal(r, err);
     else
@@ -181,7 +177,9 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
 
 static struct route_table module_routes(void *module)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, module, .tag = "Sessions"};
+    struct context *h = module;
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, h->sessions,
+                                .tag = "Sessions"};
 }
 
 static void module_close(void *module)

@@ -135,24 +135,15 @@ static void link_into(struct claim_link *link, struct claim_group *g)
     link->group = g;
     link->next = NULL;
     link->prev = g->last;
-    if (g->last)
-        g->last->next = link;
-    else
-        g->first = link;
+    *(g->last ? &g->last->next : &g->first) = link;
     g->last = link;
 }
 
 static void unlink_from(struct claim_link *link)
 {
     struct claim_group *g = link->group;
-    if (link->prev)
-        link->prev->next = link->next;
-    else
-        g->first = link->next;
-    if (link->next)
-        link->next->prev = link->prev;
-    else
-        g->last = link->prev;
+    *(link->prev ? &link->prev->next : &g->first) = link->next;
+    *(link->next ? &link->next->prev : &g->last) = link->prev;
 }
 
 void claim_queue_add(struct claim_queue *w, struct task_request *r, int64_t deadline_ms)

@@ -21,9 +21,7 @@ enum { OUT_KEPT_MAX = 64 * 1024 };
 struct task_http {
     struct context *context;
     struct service *service;
-    struct leader *leader; /* NULL: the embedded keeper */
     struct task_metrics metrics;
-    bool leader_begun;
     uv_async_t wake;
     uv_timer_t timer;
     int64_t timer_ms; /* what it is set to, by clock_boot_ms() */
@@ -91,10 +89,7 @@ static void on_timer(uv_timer_t *timer)
 static void on_wake(uv_async_t *async)
 {
     struct task_http *h = async->data;
-    if (h->leader && !h->leader_begun) { /* now that all modules that follow it are open */
-        h->leader_begun = true;
-        leader_begin(h->leader);
-    }
+    leader_begin(h->context->leader); /* now that all modules that follow it are open */
     service_dispatch(h->service);
     set_timer(h);
 }
@@ -115,7 +110,7 @@ static void reply(struct task_call *c, const struct task_reply *a)
         http_reply_reasons(c->r, a->err, a->errors, a->error_count);
     } else if (a->err == DROVER_NOT_LEADER) {
         char url[LEADER_URL_SIZE];
-        leader_url(c->h->leader, url);
+        leader_url(c->h->context->leader, url);
         http_reply_elsewhere(c->r, url, "no server leads yet: try again");
     } else if (a->err || c->err) {
         http_reply_err(c->r, a->err ? a->err : c->err, NULL);
@@ -348,22 +343,6 @@ static struct route_table routes(void *module)
 
 /* On an ensemble: the store is here while this server leads. */
 
-static struct keeper *borrow(void *arg)
-{
-    return context_keeper(arg);
-}
-
-static void give_back(void *arg, struct keeper *k)
-{
-    context_return(arg, k);
-}
-
-static void on_note(void *arg, const char *line)
-{
-    (void)arg;
-    log_warning("%s", line);
-}
-
 static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
 {
     int err = service_start(arg, k, fence, e);
@@ -379,29 +358,8 @@ static void on_stop(void *arg)
 
 static void on_doubt(void *arg)
 {
-    struct task_http *h = arg;
-    leader_doubt(h->leader);
-}
-
-static void on_session(void *arg, struct keeper *k)
-{
-    struct task_http *h = arg;
-    (void)k;
-    if (h->leader)
-        leader_session_changed(h->leader);
-}
-
-static void stand_for_leader(struct task_http *h)
-{
-    struct leader_options o = {.url = h->context->url ? h->context->url : "",
-                               .borrow = borrow,
-                               .give_back = give_back,
-                               .note = on_note,
-                               .arg = h->context};
-    struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h->service};
-    h->leader = h->context->leader = leader_open(&o);
-    leader_follow(h->leader, &f);
-    context_listen(h->context, on_session, h);
+    struct context *context = arg;
+    leader_doubt(context->leader);
 }
 
 /* The module. */
@@ -415,7 +373,7 @@ static int module_open(struct context *context, void **ret_module, struct err_in
 {
     struct task_http *h = mem_zalloc(sizeof *h);
     struct service_options o = {
-        .wake = on_service_wake, .wake_arg = h, .doubt = on_doubt, .doubt_arg = h};
+        .wake = on_service_wake, .wake_arg = h, .doubt = on_doubt, .doubt_arg = context};
 
     h->context = context;
     h->timer_ms = INT64_MAX;
@@ -435,7 +393,9 @@ static int module_open(struct context *context, void **ret_module, struct err_in
     context->on_written_arg = h->service;
     task_metrics_open(&h->metrics, context->metrics, h->service);
     if (!context->local) {
-        stand_for_leader(h);
+        struct leader_follower f = {.lead = on_lead, .stop = on_stop, .arg = h->service};
+        leader_open(context);
+        leader_follow(context->leader, &f);
         uv_async_send(&h->wake);
     }
     *ret_module = h;
@@ -446,7 +406,7 @@ static bool module_ready(void *module)
 {
     struct task_http *h = module;
     char url[LEADER_URL_SIZE];
-    leader_url(h->leader, url);
+    leader_url(h->context->leader, url);
     return url[0] || service_is_ready(h->service); /* or it knows who is */
 }
 
@@ -462,9 +422,7 @@ static void on_handle_closed(uv_handle_t *handle)
 static void module_close(void *module)
 {
     struct task_http *h = module;
-    if (h->leader)
-        leader_close(h->leader);
-    h->leader = h->context->leader = NULL;
+    leader_close(h->context);
     service_close(h->service);
     h->context->tasks = NULL;
     h->context->on_written = NULL;

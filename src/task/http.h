@@ -6,7 +6,7 @@
 #define TASK_HTTP_H
 
 #include "http/metrics.h"
-#include "server/modules.h"
+#include "server/context.h"
 #include "task/service.h"
 
 extern const struct module task_module;

@@ -336,10 +336,7 @@ void service_close(struct service *s)
 void queue_put(struct task_queue *q, struct task_request *r)
 {
     r->own.next = NULL;
-    if (q->last)
-        q->last->own.next = r;
-    else
-        q->first = r;
+    *(q->last ? &q->last->own.next : &q->first) = r;
     q->last = r;
     q->count++;
 }

@@ -83,9 +83,10 @@ void task_metrics_open(struct task_metrics *f, struct metrics *m, struct service
     for (int i = 0; i < 3; i++) /* in the order of enum task_kind */
         f->latency[i] = metrics_histogram(m, "drover_task_seconds", kinds[i], help);
     for (size_t i = 0; i < sizeof COUNTERS / sizeof *COUNTERS; i++)
-        metrics_counted(m, COUNTERS[i].name, "", COUNTERS[i].help, COUNTERS[i].read, s);
-    metrics_gauge(m, "drover_task_waiting_claims", "", "Claims that wait for a task.", read_waiting,
-                  s);
-    metrics_gauge(m, "drover_task_last_id", "", "The last id that was given.", read_last_id, s);
+        metrics_read(m, COUNTERS[i].name, "counter", "", COUNTERS[i].help, COUNTERS[i].read, s);
+    metrics_read(m, "drover_task_waiting_claims", "gauge", "", "Claims that wait for a task.",
+                 read_waiting, s);
+    metrics_read(m, "drover_task_last_id", "gauge", "", "The last id that was given.", read_last_id,
+                 s);
     metrics_collector(m, collect, f);
 }

@@ -196,13 +196,13 @@ static int settle_outcome(struct attempt *t, enum outcome outcome)
 static int claim_known(struct attempt *t, bool exact)
 {
     struct list_view *v = t->w->pending;
-    struct list_walk walk = {0};
+    uint32_t retried = 0;
     int claimed = 0;
     if (exact)
         TRY(list_view_watch(v, t->w->k));
     TRY(list_view_refresh(v, t->k, exact));
     while (!claimed &&
-           list_view_take(v, t->a, t->types, t->type_count, clock_boot_ms(), &walk, &t->task)) {
+           list_view_take(v, t->a, t->types, t->type_count, clock_boot_ms(), &retried, &t->task)) {
         t->key = t->task.name;
         t->claim = (struct world_claim){.key = t->key};
         if (!is_blocked(t))

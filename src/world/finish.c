@@ -27,7 +27,7 @@ struct ending {
     bool unknown; /* the outcome of the last transaction */
 
     /* Of a claim. */
-    void (*plan)(struct ending *n); /* adds operations */
+    void (*plan)(struct ending *n); /* adds operations; NULL: it is a removal */
     struct world_holder holder;
     int32_t working_version;
     bool is_record; /* there is a valid pending node: */
@@ -38,7 +38,6 @@ struct ending {
     struct str error; /* of a failure */
 
     /* Of a removal. */
-    bool removes;
     int64_t before_ms; /* only if completed before this time; INT64_MAX: in any state */
 };
 
@@ -65,7 +64,7 @@ static int change(struct ending *n, int (*plan)(struct ending *n))
         n->was_completed = n->t.failed == COMPLETED && err == DROVER_EXISTS;
         if (!err)
             return 0;
-        if (!n->unknown && !world_is_stale(err) && !(n->removes && err == DROVER_NOT_EMPTY))
+        if (!n->unknown && !world_is_stale(err) && (n->plan || err != DROVER_NOT_EMPTY))
             return err_explain(n->e, err);
     }
     return world_gave_up(n->e);
@@ -294,7 +293,7 @@ int world_remove(struct world *w, struct keeper *k, struct str key, int64_t befo
                  struct err_info *ret_error)
 {
     CLEANUP(arena_release) struct arena a = {0};
-    struct ending n = {w, k, &a, key, ret_error, .removes = true, .before_ms = before_ms};
+    struct ending n = {w, k, &a, key, ret_error, .before_ms = before_ms};
     TRY(change(&n, plan_removal));
     list_view_remove(w->pending, key);
     world_tell(w, &(struct world_change){key, {0}, WORLD_IS_NONE, {0}});

@@ -1,52 +1,72 @@
 /*
- * Worlds over HTTP: the handlers. Each runs on a thread of the pool. Reading and queueing use the
- * server's session, claims and their ends the client's own.
+ * Worlds over HTTP: the handlers and the routes. Each handler runs on a thread of the pool. Reading
+ * and queueing use the server's session, claims and their ends the client's own.
  */
 #include "world/http.h"
 
 #include "server/sessions.h"
 #include "world/impl.h"
 
-/* Answers with `out`, or with an error. */
-static void reply(struct http_request *r, int err, const struct err_info *e, struct buf *out)
-{
-    if (err)
-        http_reply_err(r, err, e->text[0] ? e->text : NULL);
-    else
-        http_reply(r, 200, buf_str(out));
-    buf_release(out);
-}
+enum {
+    LIST_LIMIT_DEFAULT = 1000,
+    LIST_LIMIT_MAX = 100000,
+    WAIT_MAX_MS = 3600 * 1000,
+};
+
+/* The fields of the routes. Each route declares the ones that it takes. */
+
+struct world_task_in {
+    struct str name, type;
+    const struct json *data;
+};
+
+struct world_in {
+    struct str world, session, node;
+    const struct world_task_in *task; /* queueing */
+    const struct world_parent *parent;
+    struct str child_name;
+    struct str after, path; /* reading */
+    int64_t limit;
+    int state;
+    const struct str *types; /* claims */
+    size_t type_count;
+    int64_t wait_ms;
+    struct str error;
+};
 
 /* What a handler works with: a world, a keeper, and a buffer for the answer. */
 struct world_call {
     struct http_request *r;
     const struct world_in *in;
     struct world_registry *registry;
-    struct world *world;
+    struct world *world; /* NULL: the call is about all worlds */
     struct keeper *k;
     bool own; /* k is a client's session */
     struct buf out;
     struct err_info e;
 };
 
+/* What a call is about, and whose session it uses. */
+enum scope { ALL_WORLDS, ONE_WORLD, OWN_SESSION };
+
 /*
  * Gets the world and a keeper: the session of a client, or the server's. False: it has answered
  * with an error. End it, or answer, which ends it too: with an error, or with what is in `out`.
  */
-static bool call_begin(struct world_call *c, struct http_request *r, bool own)
+static bool call_begin(struct world_call *c, struct http_request *r, enum scope scope)
 {
     struct world_registry *s = r->arg;
-    *c = (struct world_call){.r = r, .in = r->in, .registry = s, .own = own};
-    int err = world_registry_get(s, c->in->world, &c->world, &c->e);
+    *c = (struct world_call){.r = r, .in = r->in, .registry = s, .own = scope == OWN_SESSION};
+    int err = scope == ALL_WORLDS ? 0 : world_registry_get(s, c->in->world, &c->world, &c->e);
     if (err) {
-        reply(r, err, &c->e, &c->out);
+        http_reply_err(r, err, c->e.text);
         return false;
     }
-    if (own)
+    if (c->own)
         c->k = session_of_request(s->context, r, c->in->session);
     else if (!(c->k = context_keeper(s->context)))
         http_reply_err(r, DROVER_CLOSED, WORLD_UNREACHABLE);
-    if (!c->k)
+    if (!c->k && c->world)
         world_registry_put(s, c->world);
     return c->k != NULL;
 }
@@ -58,7 +78,8 @@ static void call_end(struct world_call *c)
         sessions_done(c->registry->context->sessions, c->k);
     else
         context_return(c->registry->context, c->k);
-    world_registry_put(c->registry, c->world);
+    if (c->world)
+        world_registry_put(c->registry, c->world);
 }
 
 static void call_answer(struct world_call *c, int err)
@@ -66,48 +87,45 @@ static void call_answer(struct world_call *c, int err)
     call_end(c);
     if (err == DROVER_SESSION_EXPIRED && !c->own) /* the server's: it will open another */
         err = err_set(&c->e, DROVER_CLOSED, WORLD_UNREACHABLE);
-    reply(c->r, err, &c->e, &c->out);
+    if (err)
+        http_reply_err(c->r, err, c->e.text[0] ? c->e.text : NULL);
+    else
+        http_reply(c->r, 200, buf_str(&c->out));
+    buf_release(&c->out);
 }
 
 /* Worlds. */
 
-void world_post_world(struct http_request *r)
+static void post_world(struct http_request *r)
 {
-    const struct world_in *in = r->in;
-    struct world_registry *s = r->arg;
-    struct keeper *k = context_keeper(s->context);
-    struct err_info e = {""};
-    struct buf out = {0};
-    int err = k ? world_init(k, in->world, &e) : DROVER_CLOSED;
-    if (k)
-        context_return(s->context, k);
-    json_open(&out, '{');
-    json_member_text(&out, "world", in->world);
-    json_close(&out, '}');
-    reply(r, err, &e, &out);
+    struct world_call c;
+    if (!call_begin(&c, r, ALL_WORLDS))
+        return;
+    json_open(&c.out, '{');
+    json_member_text(&c.out, "world", c.in->world);
+    json_close(&c.out, '}');
+    call_answer(&c, world_init(c.k, c.in->world, &c.e));
 }
 
-void world_get_worlds(struct http_request *r)
+static void get_worlds(struct http_request *r)
 {
     struct str prefix = STR("zoott_");
-    struct world_registry *s = r->arg;
-    struct keeper *k = context_keeper(s->context);
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    struct buf out = {0};
-    int err = k ? keeper_children(k, "/", &names, NULL) : DROVER_CLOSED;
-    if (k)
-        context_return(s->context, k);
-    json_open(&out, '{');
-    json_member_open(&out, "worlds", '[');
+    struct world_call c;
+    if (!call_begin(&c, r, ALL_WORLDS))
+        return;
+    int err = keeper_children(c.k, "/", &names, NULL);
+    json_open(&c.out, '{');
+    json_member_open(&c.out, "worlds", '[');
     for (size_t i = 0; i < names.count; i++) {
         struct str name = str_of(names.names[i]);
         struct str world = {name.p + prefix.len, name.len - prefix.len};
         if (str_starts(name, prefix) && !world_check_world(world, NULL))
-            json_put_text(&out, world);
+            json_put_text(&c.out, world);
     }
-    json_close(&out, ']');
-    json_close(&out, '}');
-    reply(r, err, &(struct err_info){""}, &out);
+    json_close(&c.out, ']');
+    json_close(&c.out, '}');
+    call_answer(&c, err);
 }
 
 /* Queueing. */
@@ -134,10 +152,7 @@ static void put_queued(struct world_call *c, const struct world_paths *paths)
 {
     const char *root = c->world->root;
     json_open(&c->out, '{');
-    json_member_open(&c->out, "paths", '[');
-    for (size_t i = 0; i < paths->count; i++)
-        json_put_text(&c->out, str_of(paths->list[i]));
-    json_close(&c->out, ']');
+    json_member_texts(&c->out, "paths", (const char *const *)paths->list, paths->count);
     json_member_open(&c->out, "nodes", '[');
     for (size_t i = 0; i < paths->count; i++)
         json_put_text(&c->out, str_of(world_key(&c->r->arena, root, str_of(paths->list[i]))));
@@ -145,7 +160,7 @@ static void put_queued(struct world_call *c, const struct world_paths *paths)
     json_close(&c->out, '}');
 }
 
-void world_post_task(struct http_request *r)
+static void post_task(struct http_request *r)
 {
     const struct world_in *in = r->in;
     struct str template = in->child_name;
@@ -157,7 +172,7 @@ void world_post_task(struct http_request *r)
         http_reply_field(r, "child_name", "child_name goes with parent");
         return;
     }
-    if (!call_begin(&c, r, false))
+    if (!call_begin(&c, r, ONE_WORLD))
         return;
     int err = world_queue(c.world, c.k, &r->arena, &task, in->parent,
                           template.p ? fill_template : NULL, &template, &paths, &c.e);
@@ -186,11 +201,11 @@ static void put_item(struct buf *b, const struct world_item *i)
         json_member_int(b, "since", i->since_ms);
 }
 
-void world_get_tasks(struct http_request *r)
+static void get_tasks(struct http_request *r)
 {
     struct world_items items = {0};
     struct world_call c;
-    if (!call_begin(&c, r, false))
+    if (!call_begin(&c, r, ONE_WORLD))
         return;
     int err = world_list(c.world, c.k, &r->arena, (enum world_state)c.in->state,
                          c.in->after.p ? c.in->after : STR(""), (size_t)c.in->limit, &items);
@@ -214,12 +229,12 @@ static struct str key_of(struct world_call *c)
     return str_of(world_key(&c->r->arena, c->world->root, c->in->path));
 }
 
-void world_get_task(struct http_request *r)
+static void get_task(struct http_request *r)
 {
     struct world_item item;
     struct world_call c;
     struct str data;
-    if (!call_begin(&c, r, false))
+    if (!call_begin(&c, r, ONE_WORLD))
         return;
     int err = world_get(c.world, c.k, &r->arena, key_of(&c), &item, &data, &c.e);
     if (!err) {
@@ -231,10 +246,10 @@ void world_get_task(struct http_request *r)
     call_answer(&c, err);
 }
 
-void world_delete_task(struct http_request *r)
+static void delete_task(struct http_request *r)
 {
     struct world_call c;
-    if (!call_begin(&c, r, false))
+    if (!call_begin(&c, r, ONE_WORLD))
         return;
     buf_put_str(&c.out, STR("{}"));
     call_answer(&c, world_remove(c.world, c.k, key_of(&c), INT64_MAX, &c.e));
@@ -266,10 +281,10 @@ static int write_task(void *arg, struct str key, int depth, enum world_state sta
     return 0;
 }
 
-void world_get_tree(struct http_request *r)
+static void get_tree(struct http_request *r)
 {
     struct world_call c;
-    if (!call_begin(&c, r, false))
+    if (!call_begin(&c, r, ONE_WORLD))
         return;
     struct tree_writer t = {&c.out, -1};
     json_open(&c.out, '{');
@@ -306,7 +321,7 @@ static struct http_watch watch(struct world_registry *s, struct http_request *r)
 }
 
 /* Only the first and the last run of a waiting claim insist on an exact refresh of the list. */
-void world_post_claim(struct http_request *r)
+static void post_claim(struct http_request *r)
 {
     const struct world_in *in = r->in;
     struct world_registry *s = r->arg;
@@ -314,7 +329,7 @@ void world_post_claim(struct http_request *r)
     bool look = !http_was_parked(r) || http_wait_over(r);
     struct world_claim claim;
     struct world_call c;
-    if (!call_begin(&c, r, true))
+    if (!call_begin(&c, r, OWN_SESSION))
         return;
     int err = world_claim(c.world, c.k, &r->arena, in->types, in->type_count, look, &claim, &c.e);
     if (err) {
@@ -334,7 +349,7 @@ static void end_claim(struct http_request *r, enum end how)
 {
     struct world_call c;
     bool pending = true;
-    if (!call_begin(&c, r, true))
+    if (!call_begin(&c, r, OWN_SESSION))
         return;
     struct str node = c.in->node, error = c.in->error.p ? c.in->error : STR("");
     int err = how == COMPLETE  ? world_complete(c.world, c.k, node, &pending, &c.e)
@@ -347,17 +362,128 @@ static void end_claim(struct http_request *r, enum end how)
     call_answer(&c, err);
 }
 
-void world_post_complete(struct http_request *r)
+static void post_complete(struct http_request *r)
 {
     end_claim(r, COMPLETE);
 }
 
-void world_post_release(struct http_request *r)
+static void post_release(struct http_request *r)
 {
     end_claim(r, RELEASE);
 }
 
-void world_post_fail(struct http_request *r)
+static void post_fail(struct http_request *r)
 {
     end_claim(r, FAIL);
+}
+
+/* The routes. */
+
+/* clang-format off */
+#define TEXT(where, field, help)                                                                   \
+    FIELD_TEXT(where, struct world_in, field, #field, (where) == IN_PATH, INT64_MAX, help)
+#define WORLD_FIELD TEXT(IN_PATH, world, "Name of the world")
+#define PATH_FIELD                                                                                 \
+    TEXT(IN_PATH, path, "Key of the task (a_t|b_t), with / or |, or its path in the tree")
+#define SESSION_FIELD TEXT(IN_BODY | REQUIRED, session, "The session that claims")
+#define END_FIELDS WORLD_FIELD, SESSION_FIELD, TEXT(IN_BODY | REQUIRED, node, "Key of the task")
+#define NO_WORLD "404 No such world\n503"
+#define NO_TASK "404 No such world or task\n503"
+#define CLAIM_ERRORS                                                                               \
+    "404 No such world, or nobody works on the task\n409 Another session works on it\n"            \
+    "410 The session has ended\n503"
+#define END_REPLY "node:text state:=pending|completed"
+
+static const struct route_field TASK_FIELDS[] = {
+    FIELD_TEXT(IN_BODY | REQUIRED, struct world_task_in, name, "name", 0, INT64_MAX, "Name"),
+    FIELD_TEXT(IN_BODY | REQUIRED, struct world_task_in, type, "type", 0, INT64_MAX, "Type"),
+    FIELD_JSON(IN_BODY, struct world_task_in, data, "data", "any", "Data; null by default"),
+    {.name = {NULL, 0}},
+};
+
+static const struct route_field PARENT_FIELDS[] = {
+    FIELD_TEXT(IN_BODY | REQUIRED, struct world_parent, name, "name", 0, INT64_MAX,
+               "Regular expression for the whole name"),
+    FIELD_TEXT(IN_BODY | REQUIRED, struct world_parent, type, "type", 0, INT64_MAX,
+               "Regular expression for the whole type"),
+    {.name = {NULL, 0}},
+};
+
+static const struct route_shape SHAPES[] = {
+    {"WorldTask", "(node:text name:text type:text path:text parent:text|null failures?:int "
+                  "error?:text state:=pending|working|completed|none since?:int data?:any)"},
+    {"WorldClaim", "(name:text type:text path:text parent:text|null failures?:int error?:text "
+                   "data:any)"},
+    {"WorldNode", "(node:text state:=pending|working|completed|none tasks:[WorldNode])"},
+};
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/v1/worlds", get_worlds, ROUTE_WORKER, "List the worlds", "listWorlds",
+     .reply = "worlds:[text]", .errors = "503"},
+    {METHOD_POST, "/v1/worlds", post_world, ROUTE_WORKER, "Create a world", "createWorld",
+     .reply = "world:text", .errors = "503", .example = "{\"world\": \"build\"}",
+     ROUTE_IN(struct world_in, TEXT(IN_BODY | REQUIRED, world, "Name of the world"))},
+    {METHOD_POST, "/v1/worlds/{world}/tasks", post_task, ROUTE_WORKER,
+     "Queue a task, below all tasks that match its parent", "queueWorldTask",
+     .reply = "paths:[text] nodes:[text]",
+     .errors = "404 No such world, or no task matches the parent\n"
+               "409 Another task has the name\n503",
+     .example = "{\"task\": {\"name\": \"kernel\", \"type\": \"compile\", \"data\": {\"j\": 8}}}",
+     ROUTE_IN(struct world_in, WORLD_FIELD,
+              FIELD_OBJECT(IN_BODY | REQUIRED, struct world_in, task, "task",
+                           struct world_task_in, TASK_FIELDS, "The task"),
+              FIELD_OBJECT(IN_BODY, struct world_in, parent, "parent", struct world_parent,
+                           PARENT_FIELDS, "Its parents; none: at the top"),
+              TEXT(IN_BODY, child_name,
+                   "Names the task below each parent: {parent} and {child} are replaced"))},
+    {METHOD_GET, "/v1/worlds/{world}/tasks", get_tasks, ROUTE_WORKER,
+     "List the tasks in a state", "listWorldTasks",
+     .reply = "tasks:[WorldTask] next:text|null", .errors = NO_WORLD,
+     ROUTE_IN(struct world_in, WORLD_FIELD,
+              FIELD_CHOICE(IN_QUERY, struct world_in, state, "state",
+                           "pending|working|completed", "The state"),
+              TEXT(IN_QUERY, after, "Start after this key"),
+              FIELD_INT(IN_QUERY, struct world_in, limit, "limit", 1, LIST_LIMIT_MAX,
+                        "At most so many", .preset = LIST_LIMIT_DEFAULT))},
+    {METHOD_GET, "/v1/worlds/{world}/tasks/{path...}", get_task, ROUTE_WORKER,
+     "Show a task with its data", "getWorldTask", .reply = "WorldTask", .errors = NO_TASK,
+     ROUTE_IN(struct world_in, WORLD_FIELD, PATH_FIELD)},
+    {METHOD_DELETE, "/v1/worlds/{world}/tasks/{path...}", delete_task, ROUTE_WORKER,
+     "Remove a task that has no children and is not being worked on", "removeWorldTask",
+     .reply = "()",
+     .errors = "404 No such world or task\n409 It has children, or is worked on\n503",
+     ROUTE_IN(struct world_in, WORLD_FIELD, PATH_FIELD)},
+    {METHOD_GET, "/v1/worlds/{world}/tree", get_tree, ROUTE_WORKER, "Show the whole tree",
+     "getWorldTree", .reply = "root:text tasks:[WorldNode]", .errors = NO_WORLD,
+     ROUTE_IN(struct world_in, WORLD_FIELD)},
+    {METHOD_POST, "/v1/worlds/{world}/claim", post_claim, ROUTE_WORKER,
+     "Claim the oldest task of a type that nothing blocks", "claimWorldTask",
+     .reply = "node:text|null task?:WorldClaim",
+     .errors = "404 No such world\n410 The session has ended\n503",
+     .example = "{\"types\": [\"compile\"], \"session\": \"ID\", \"wait\": 30000}",
+     ROUTE_IN(struct world_in, WORLD_FIELD, SESSION_FIELD,
+              FIELD_TEXTS(IN_BODY | REQUIRED, struct world_in, types, type_count, "types", 1,
+                          WORLD_TYPES_MAX, "Types that the handler supports"),
+              FIELD_INT(IN_BODY, struct world_in, wait_ms, "wait", 0, WAIT_MAX_MS,
+                        "Wait so many milliseconds for a task"))},
+    {METHOD_POST, "/v1/worlds/{world}/complete", post_complete, ROUTE_WORKER,
+     "Complete a claimed task", "completeWorldTask", .reply = END_REPLY, .errors = CLAIM_ERRORS,
+     .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\"}",
+     ROUTE_IN(struct world_in, END_FIELDS)},
+    {METHOD_POST, "/v1/worlds/{world}/release", post_release, ROUTE_WORKER,
+     "Release a claimed task for others", "releaseWorldTask", .reply = END_REPLY,
+     .errors = CLAIM_ERRORS, .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\"}",
+     ROUTE_IN(struct world_in, END_FIELDS)},
+    {METHOD_POST, "/v1/worlds/{world}/fail", post_fail, ROUTE_WORKER,
+     "Report a failure; the task stays pending, behind the others", "failWorldTask",
+     .reply = END_REPLY, .errors = CLAIM_ERRORS,
+     .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\", \"error\": \"disk full\"}",
+     ROUTE_IN(struct world_in, END_FIELDS, TEXT(IN_BODY, error, "What went wrong"))},
+};
+/* clang-format on */
+
+struct route_table world_routes(void *registry)
+{
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, registry, "Worlds",
+                                SHAPES, sizeof SHAPES / sizeof *SHAPES};
 }

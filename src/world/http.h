@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "server/modules.h"
+#include "server/context.h"
 #include "world/world.h"
 
 extern const struct module world_module;
@@ -31,17 +31,12 @@ struct world_registry {
     struct context *context;
     uv_timer_t timer;
     struct counter *became[WORLD_IS_NONE + 1]; /* how many tasks, by state */
-    int64_t retention_ms;
-    struct periodic *sweep; /* NULL: completed tasks are kept */
+    struct periodic *sweep;                    /* NULL: completed tasks are kept */
 
     pthread_mutex_t lock; /* guards the rest */
     struct open_world *worlds;
     size_t count;
 };
-
-/* retention_ms 0: no sweep. */
-struct world_registry *world_registry_new(struct context *h, int64_t retention_ms);
-void world_registry_free(struct world_registry *s); /* completes on the loop */
 
 #define WORLD_UNREACHABLE "the keeper is unreachable: try again"
 
@@ -54,29 +49,7 @@ void world_registry_put(struct world_registry *s, struct world *w);
 uint64_t world_type_key(struct str world, struct str type);
 uint64_t world_list_key(struct str world);
 
-/* The fields of the routes. Each route declares the ones that it takes. */
-
-struct world_task_in {
-    struct str name, type;
-    const struct json *data;
-};
-
-struct world_in {
-    struct str world, session, node;
-    const struct world_task_in *task; /* queueing */
-    const struct world_parent *parent;
-    struct str child_name;
-    struct str after, path; /* reading */
-    int64_t limit;
-    int state;
-    const struct str *types; /* claims */
-    size_t type_count;
-    int64_t wait_ms;
-    struct str error;
-};
-
-route_fn world_get_worlds, world_post_world, world_get_tree;
-route_fn world_post_task, world_get_tasks, world_get_task, world_delete_task;
-route_fn world_post_claim, world_post_complete, world_post_release, world_post_fail;
+/* The routes, for the module. */
+struct route_table world_routes(void *registry);
 
 #endif

@@ -8,7 +8,6 @@
 #include "keeper/list_view.h"
 #include "keeper/txn.h"
 #include "world/expression.h"
-#include "world/name.h"
 #include "world/world.h"
 
 enum { WORLD_TRIES = 100 }; /* of a transaction whose preconditions others keep changing */

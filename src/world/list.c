@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 
-#include "keeper/path.h"
 #include "world/impl.h"
 
 static const char *const LISTS[] = {
@@ -40,7 +39,7 @@ static void add_item(struct lister *l, struct arena *a, const char *name, size_t
 {
     const struct list_nodes *from = l->state == WORLD_IS_WORKING ? &l->records : &l->nodes;
     struct str key = str_of(arena_text(a, str_of(name)));
-    struct str data = {arena_text(a, buf_str(&from->data[i])), from->data[i].len};
+    struct str data = arena_take(a, &from->nodes[i].data);
     struct world_record r;
     if (world_record_read(a, data, key, &r)) {
         /* The view of the pending list warns about the others. */
@@ -53,7 +52,7 @@ static void add_item(struct lister *l, struct arena *a, const char *name, size_t
             (struct world_item){.key = key,
                                 .state = is_among(l->working, name) ? WORLD_IS_WORKING : l->state,
                                 .record = r,
-                                .since_ms = l->nodes.stats[i].ctime_ms};
+                                .since_ms = l->nodes.nodes[i].stat.ctime_ms};
 }
 
 /* Reads a page of names in parallel. */
@@ -64,7 +63,7 @@ static int list_page(struct lister *l, struct arena *a, char **names, size_t cou
     if (!err && l->state == WORLD_IS_WORKING)
         err = list_nodes_read(&l->records, l->k, WORLD_PENDING, names, count);
     for (size_t i = 0; i < count && !err; i++) {
-        if (l->nodes.errs[i] || (l->records.count && l->records.errs[i]))
+        if (l->nodes.nodes[i].err || (l->records.count && l->records.nodes[i].err))
             continue;
         if (items->count < limit)
             add_item(l, a, names[i], i, items);

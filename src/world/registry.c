@@ -18,6 +18,8 @@
 
 enum { SWEEP_MIN_MS = 500, SWEEP_MAX_MS = 10 * 60 * 1000 };
 
+static int64_t retention_ms; /* 0: completed tasks are kept */
+
 struct open_world {
     struct world_registry *registry;
     struct world *world;
@@ -230,23 +232,21 @@ static struct str world_of(const struct world_record *r)
 {
     struct str prefix = STR(WORLD_ROOT_PREFIX);
     struct str rest = {r->path.p + prefix.len, r->path.len - prefix.len};
-    const char *slash = memchr(rest.p, '/', rest.len);
-    return (struct str){rest.p, slash ? (size_t)(slash - rest.p) : rest.len};
+    return str_cut(&rest, '/');
 }
 
 /* Removes a completed task. Young tasks, tasks with children and foreign nodes stay. */
 static int sweep_one(struct world_registry *s, struct keeper *k, struct arena *a, const char *name,
                      int64_t before_ms)
 {
-    CLEANUP(buf_release) struct buf data = {0};
-    struct str key = str_of(name);
+    struct str key = str_of(name), data;
     struct keeper_stat stat;
     struct world_record r;
     struct world *w;
-    TRY(keeper_get(k, world_list_path(a, WORLD_COMPLETED, key), &data, &stat));
+    TRY(world_read(k, a, world_list_path(a, WORLD_COMPLETED, key), &data, &stat));
     if (stat.ctime_ms >= before_ms)
         return DROVER_NOT_ALLOWED;
-    TRY(world_record_read(a, buf_str(&data), key, &r));
+    TRY(world_record_read(a, data, key, &r));
     TRY(world_registry_get(s, world_of(&r), &w, NULL));
     int err = world_remove(w, k, key, before_ms, NULL);
     world_registry_put(s, w);
@@ -257,7 +257,7 @@ static int sweep_one(struct world_registry *s, struct keeper *k, struct arena *a
 static void sweep_all(struct periodic *c, void *arg)
 {
     struct world_registry *s = arg;
-    int64_t before_ms = clock_wall_ms() - s->retention_ms;
+    int64_t before_ms = clock_wall_ms() - retention_ms;
     struct keeper *k = context_keeper(s->context);
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     CLEANUP(arena_release) struct arena a = {0};
@@ -276,7 +276,7 @@ static void sweep_all(struct periodic *c, void *arg)
 
 static void sweep_start(struct world_registry *s)
 {
-    int64_t ms = s->retention_ms / 100;
+    int64_t ms = retention_ms / 100;
     ms = ms < SWEEP_MIN_MS ? SWEEP_MIN_MS : ms > SWEEP_MAX_MS ? SWEEP_MAX_MS : ms;
     s->sweep = periodic_start("world-sweep", ms, sweep_all, s);
 }
@@ -297,11 +297,11 @@ static void register_counters(struct world_registry *s)
                             "Tasks of worlds that this server has brought into a state.");
 }
 
-struct world_registry *world_registry_new(struct context *h, int64_t retention_ms)
+static int registry_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
-    struct world_registry *s = mem_zalloc(sizeof *s);
+    (void)ret_error;
+    struct world_registry *s = *ret_module = mem_zalloc(sizeof *s);
     s->context = h;
-    s->retention_ms = retention_ms;
     register_counters(s);
     pthread_mutex_init(&s->lock, NULL);
     UV_CHECK(uv_timer_init(h->loop, &s->timer));
@@ -309,7 +309,7 @@ struct world_registry *world_registry_new(struct context *h, int64_t retention_m
     context_listen(h, on_session, s);
     if (retention_ms)
         sweep_start(s);
-    return s;
+    return 0;
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -319,9 +319,23 @@ static void on_timer_closed(uv_handle_t *handle)
     free(s);
 }
 
-void world_registry_free(struct world_registry *s)
+static void registry_close(void *module)
 {
+    struct world_registry *s = module;
     periodic_stop(s->sweep);
     all_over(s);
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
 }
+
+static const struct option OPTIONS[] = {
+    {"world-retention", "TIME",
+     "Remove tasks of worlds this long after they were completed. Default: never.", option_span,
+     &retention_ms, 1, INT64_MAX},
+};
+
+const struct module world_module = {.name = "worlds",
+                                    .open = registry_open,
+                                    .routes = world_routes,
+                                    .close = registry_close,
+                                    .options = OPTIONS,
+                                    .option_count = sizeof OPTIONS / sizeof *OPTIONS};

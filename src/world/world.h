@@ -6,7 +6,7 @@
  *   /zoott_w/<key>        working: ephemeral node of the session that claimed it; also pending
  *   /zoott_c/<key>        completed
  *
- * (name.h has the keys, record.h the data.) In order: world_init() once; world_open(); queue,
+ * (record.h has the keys and the data.) In order: world_init() once; world_open(); queue,
  * claim, and complete, release or fail, from any thread; world_close().
  *
  * What always holds:

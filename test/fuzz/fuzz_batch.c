@@ -7,8 +7,8 @@
  */
 #include "fuzz.h"
 
-#include "batch/legacy.h"
 #include "batch/machine.h"
+#include "batch/tools.h"
 #include "drover.h"
 
 static void try_pipeline(struct arena *a, struct str text)
@@ -51,7 +51,7 @@ static void try_record(struct arena *a, struct str text)
         data = (struct str){end + 1, text.len - name.len - 1};
     if (batch_legacy_read(name, data, &r))
         return;
-    FUZZ_CHECK(batch_legacy_priority(&r) >= 0 && batch_legacy_priority(&r) <= 99);
+    FUZZ_CHECK(r.priority >= 0 && r.priority <= 99);
     FUZZ_CHECK(json_parse(a, batch_legacy_configuration(a, &r), &e));
 }
 

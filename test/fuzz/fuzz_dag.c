@@ -76,13 +76,13 @@ static void fuzz_record(struct str text)
     struct dag_node *n = mem_zalloc(sizeof *n), *again = mem_zalloc(sizeof *again);
     struct buf b = {0}, c = {0};
     struct arena a = {0};
-    int state, taken, state2, taken2;
+    struct plan_node p = {0}, p2 = {0};
 
-    if (!node_read_record(n, text, &a, &state, &taken)) {
-        node_put_record(&b, n, state, taken);
-        FUZZ_CHECK(!node_read_record(again, (struct str){b.p, b.len}, &a, &state2, &taken2));
-        FUZZ_CHECK(state2 == state && taken2 == taken);
-        node_put_record(&c, again, state2, taken2);
+    if (!node_read_record(n, &p, text, &a)) {
+        node_put_record(&b, n, p.state, p.taken);
+        FUZZ_CHECK(!node_read_record(again, &p2, (struct str){b.p, b.len}, &a));
+        FUZZ_CHECK(p2.state == p.state && p2.taken == p.taken);
+        node_put_record(&c, again, p2.state, p2.taken);
         FUZZ_CHECK(c.len == b.len);
     }
     node_free(n);
@@ -107,8 +107,8 @@ static void fuzz_file(struct str text, bool is_yaml)
             graph_file_put_node(&b, &f, i);
         json_close(&b, ']');
         FUZZ_CHECK(json_parse(&a, (struct str){b.p, b.len}, &e));
-        graph_file_put_picture(&b, &f, GRAPH_DOT);
-        graph_file_put_picture(&b, &f, GRAPH_MERMAID);
+        graph_file_put_picture(&b, &f, true);
+        graph_file_put_picture(&b, &f, false);
     }
     graph_file_release(&f);
     arena_release(&a);

@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 
-#include "client/queue_messages.h"
+#include "client/worker.h"
 #include "queue/membership.h"
 
 static void try_last(struct str text)

@@ -4,7 +4,7 @@
  * The live tree is changed. Each of its transactions becomes a record, is read back and restored
  * into the second tree, which must then be the same; after a transaction that failed the two must
  * still be the same, so nothing may be left of it. Meanwhile a snapshot is taken in slices, as
- * checkpoint.c does, into a third tree: it is fuzzy, and the records since its beginning must make
+ * engine.c does, into a third tree: it is fuzzy, and the records since its beginning must make
  * it exact.
  *
  * Input: steps. The first byte of each chooses from STEPS, the next ones are its arguments.

@@ -11,7 +11,6 @@
 
 #include "keeper/path.h"
 #include "world/expression.h"
-#include "world/name.h"
 #include "world/record.h"
 
 /* The text before the first newline, and after it. */

@@ -1,8 +1,7 @@
 #include "batch_ops.h"
 
 #include "batch/item.h"
-#include "batch/legacy.h"
-#include "batch/repair.h"
+#include "batch/tools.h"
 
 static const struct json *parse(struct scene *s, const char *text)
 {
@@ -34,12 +33,12 @@ void begin(struct scene *s)
     s->store = batch_store_open(&o);
     s->c = (struct batch_call){s->store, s->k, &s->a, &s->why};
     ok(s, batch_store_init(&s->c));
-    ok(s, batch_create(&s->c, parse(s, "{\"batchID\":\"u\"}"), s->bid));
+    ok(s, batch_item_new(&s->c, BATCH_KIND_BATCH, parse(s, "{\"batchID\":\"u\"}"), s->bid));
     for (int i = 0; i < 3; i++)
         ok(s, batch_job_read_spec(&s->c, parse(s, "{\"configuration\":{\"profile_name\":\"p\"}}"),
                                   &specs[i]));
     ok(s, batch_job_create(&s->c, str_of(s->bid), specs, 3, NULL, s->jids));
-    ok(s, batch_item_new(&s->c, BATCH_KIND_SMALL, parse(s, "{}"), (struct str){0}, s->qid));
+    ok(s, batch_item_new(&s->c, BATCH_KIND_SMALL, parse(s, "{}"), s->qid));
 }
 
 void end(struct scene *s)
@@ -119,7 +118,7 @@ static int do_create_batch(struct scene *s, struct batch_call *c)
 {
     char bid[BATCH_ID_LEN + 1];
 
-    return batch_create(c, parse(s, "{\"batchID\":\"v\"}"), bid);
+    return batch_item_new(c, BATCH_KIND_BATCH, parse(s, "{\"batchID\":\"v\"}"), bid);
 }
 
 static int do_create_jobs(struct scene *s, struct batch_call *c)
@@ -347,9 +346,9 @@ static void half_done(struct scene *s)
         keeper_delete(s->k, arena_printf(&s->a, "/drover/batch/pending/%s", s->bid), -1), 0);
 }
 
-static void no_finding(void *arg, const struct batch_finding *f)
+static void no_finding(void *arg, const char *id, const char *problem, bool repaired)
 {
-    (void)arg, (void)f;
+    (void)arg, (void)id, (void)problem, (void)repaired;
 }
 
 static int do_repair(struct scene *s, struct batch_call *c)
@@ -373,7 +372,7 @@ static int do_create_access(struct scene *s, struct batch_call *c)
 {
     char id[BATCH_ID_LEN + 1];
 
-    return batch_item_new(c, BATCH_KIND_LARGE, parse(s, "{}"), (struct str){0}, id);
+    return batch_item_new(c, BATCH_KIND_LARGE, parse(s, "{}"), id);
 }
 
 static int do_acquire_access(struct scene *s, struct batch_call *c)

@@ -104,7 +104,7 @@ const char *new_batch(struct scene *s, const char *submission)
 {
     char *bid = arena_alloc(&s->arena, BATCH_ID_LEN + 1);
 
-    OK(s, batch_create(&s->c, parse(s, submission), bid));
+    OK(s, batch_item_new(&s->c, BATCH_KIND_BATCH, parse(s, submission), bid));
     return bid;
 }
 

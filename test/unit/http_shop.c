@@ -50,8 +50,6 @@ static void get_block(struct http_request *r)
 
     sem_post(&shop->entered);
     sem_wait(&shop->go);
-    if (http_is_gone(r))
-        sem_post(&shop->gone);
     http_reply(r, 200, STR("\"done\""));
 }
 
@@ -162,7 +160,6 @@ int open_with(void **state, const struct http_options *o)
     pthread_mutex_init(&shop->lock, NULL);
     sem_init(&shop->entered, 0, 0);
     sem_init(&shop->go, 0, 0);
-    sem_init(&shop->gone, 0, 0);
     serving_start(&shop->serving, o, ROUTES, sizeof ROUTES / sizeof *ROUTES, shop);
     *state = shop;
     return 0;

@@ -27,7 +27,6 @@ struct shop {
     pthread_mutex_t lock;
     int items;
     sem_t entered, go;   /* a handler is inside; it may go on */
-    sem_t gone;          /* a client has left */
     atomic_int entries;  /* how often handlers were run */
     atomic_int unparked; /* how often requests left the topic */
 };

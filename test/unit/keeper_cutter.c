@@ -97,11 +97,6 @@ static void unwatch(struct keeper *k, struct keeper_watch *w)
     keeper_unwatch(cutter_of(k)->inner, w);
 }
 
-static void session(struct keeper *k, struct keeper_session *ret_session)
-{
-    keeper_session(cutter_of(k)->inner, ret_session);
-}
-
 static void dispatch(struct keeper *k)
 {
     keeper_dispatch(cutter_of(k)->inner);
@@ -120,7 +115,6 @@ static const struct keeper_ops CUTTER_OPS = {
     .sync = sync_path,
     .watch = watch,
     .unwatch = unwatch,
-    .session = session,
     .dispatch = dispatch,
     .close = close_cutter,
 };
@@ -129,5 +123,5 @@ void cutter_init(struct cutter *c, struct keeper *inner, int left, int err, bool
 {
     *c = (struct cutter){.inner = inner, .left = left, .err = err, .after = after};
     pthread_mutex_init(&c->lock, NULL);
-    c->base.ops = &CUTTER_OPS;
+    c->base = (struct keeper){&CUTTER_OPS, inner->session};
 }

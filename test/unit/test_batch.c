@@ -38,10 +38,13 @@ static void a_new_batch(void **state)
     OK(s, batch_find(&s->c, STR("u-1"), found));
     assert_string_equal(found, bid);
     assert_int_equal(batch_find(&s->c, STR("u-2"), found), DROVER_NO_NODE);
-    assert_int_equal(batch_create(&s->c, parse(s, "{\"batchID\": \"u-1\"}"), found), DROVER_EXISTS);
+    assert_int_equal(
+        batch_item_new(&s->c, BATCH_KIND_BATCH, parse(s, "{\"batchID\": \"u-1\"}"), found),
+        DROVER_EXISTS);
     assert_non_null(strstr(s->why.text, bid));
-    assert_int_equal(batch_create(&s->c, parse(s, "{\"batchID\": \"a/b\"}"), found),
-                     DROVER_BAD_ARGUMENT);
+    assert_int_equal(
+        batch_item_new(&s->c, BATCH_KIND_BATCH, parse(s, "{\"batchID\": \"a/b\"}"), found),
+        DROVER_BAD_ARGUMENT);
     assert_int_equal(tree_count(s->k, "/batches"), 1);
     assert_string_equal(new_batch(s, "{}"), "bid0000000001");
 }

@@ -6,8 +6,7 @@
 
 #include "base/clock.h"
 #include "batch/item.h"
-#include "batch/legacy.h"
-#include "batch/repair.h"
+#include "batch/tools.h"
 
 static void put(struct scene *s, const char *path, struct str data)
 {
@@ -26,7 +25,7 @@ static const char *new_access(struct scene *s, enum batch_kind_id size, const ch
 {
     char *id = arena_alloc(&s->arena, BATCH_ID_LEN + 1);
 
-    OK(s, batch_item_new(&s->c, size, parse(s, token), (struct str){0}, id));
+    OK(s, batch_item_new(&s->c, size, parse(s, token), id));
     return id;
 }
 
@@ -173,9 +172,9 @@ static void importing_records(void **state)
 
 /* Foreign clients. */
 
-static void no_finding(void *arg, const struct batch_finding *f)
+static void no_finding(void *arg, const char *id, const char *problem, bool repaired)
 {
-    (void)arg, (void)f;
+    (void)arg, (void)id, (void)problem, (void)repaired;
 }
 
 static int64_t count_findings(struct scene *s, bool repair)

@@ -407,7 +407,7 @@ static void a_lock_taken_during_an_acquire(void **state)
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, pending, &j), 1);
     assert_string_equal(j.id, held);
 
-    OK(s, batch_item_new(&s->c, BATCH_KIND_SMALL, parse(s, "{}"), (struct str){0}, id));
+    OK(s, batch_item_new(&s->c, BATCH_KIND_SMALL, parse(s, "{}"), id));
     assert_int_equal(
         acquire_intruded(s, BATCH_KIND_SMALL, BATCH_NO_STATE, BATCH_LOCK_QUEUE, "accessSmall", &j),
         0);

@@ -14,8 +14,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "batch/callback.h"
-#include "batch/item.h"
+#include "batch/server.h"
 #include "batch_tree.h"
 #include "keeper/local/local.h"
 #include "keeper_cutter.h"
@@ -87,7 +86,7 @@ static void begin(struct scene *s)
     s->c = (struct batch_call){s->store, s->k, &s->a, &s->why};
     ok(s, batch_store_init(&s->c));
     v = json_parse(&s->a, STR("{\"configuration\":{}}"), &s->why);
-    ok(s, batch_create(&s->c, v, s->bid));
+    ok(s, batch_item_new(&s->c, BATCH_KIND_BATCH, v, s->bid));
     ok(s, batch_job_read_spec(&s->c, v, &specs[0]));
     specs[1] = specs[0];
     ok(s, batch_job_create(&s->c, str_of(s->bid), specs, 2, NULL, jids));
@@ -141,14 +140,9 @@ static size_t count_waiting(void *arg, const struct batch_view *v)
     return s->waited == v;
 }
 
-static void wake(void *arg, const struct batch_view *v, int max)
+static void wake(void *arg, const struct batch_view *v, uint32_t max)
 {
     (void)arg, (void)v, (void)max;
-}
-
-static void reporting(void *arg)
-{
-    batch_callbacks_wake(((struct scene *)arg)->callbacks);
 }
 
 static void due(void *arg, const struct batch_report *r)
@@ -174,7 +168,6 @@ static void start(struct scene *s, struct keeper *k, const char *hook, bool watc
                                      .ready = ready,
                                      .waiting = count_waiting,
                                      .wake = wake,
-                                     .reporting = reporting,
                                      .due = due,
                                      .warn = warn,
                                      .arg = s,
@@ -182,7 +175,7 @@ static void start(struct scene *s, struct keeper *k, const char *hook, bool watc
 
     s->lent = k;
     s->scans = 0;
-    s->callbacks = batch_callbacks_open(&o);
+    o.callbacks = s->callbacks = batch_callbacks_open(&o);
     pthread_mutex_lock(&s->lock);
     while (!s->scans)
         pthread_cond_wait(&s->scan_done, &s->lock);
@@ -348,7 +341,7 @@ static void a_waiting_request_reads_nothing(void **state)
     cutter_init(&counter, s.victim, 1 << 30, 0, false);
     v = &s.store->kinds[BATCH_KIND_JOB].views[s.store->machines.job.first];
     spec.configuration = json_parse(&s.a, STR("{}"), &s.why);
-    ok(&s, batch_create(&s.c, spec.configuration, s.bid));
+    ok(&s, batch_item_new(&s.c, BATCH_KIND_BATCH, spec.configuration, s.bid));
     ok(&s, batch_job_create(&s.c, str_of(s.bid), &spec, 1, NULL, jid));
     assert_int_equal(local_connect(s.local, NULL, &holder), 0);
     ok(&s, keeper_create(holder, arena_printf(&s.a, "/jobs/%s/lock", jid[0]), STR(""),

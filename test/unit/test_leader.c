@@ -11,11 +11,13 @@
 #include "base/thread.h"
 #include "keeper/local/local.h"
 #include "keeper_cutter.h"
+#include "server/context.h"
 #include "server/leader.h"
 
 enum { DEADLINE_MS = 30 * 1000 };
 
 struct scene {
+    struct context context;
     struct cutter cutter;
     struct local *local;
     struct keeper *k;
@@ -24,16 +26,6 @@ struct scene {
     int led, stopped; /* under the lock: how often */
     int failing;      /* how often lead shall fail */
 };
-
-static struct keeper *borrow(void *arg)
-{
-    return &((struct scene *)arg)->cutter.base;
-}
-
-static void give_back(void *arg, struct keeper *k)
-{
-    (void)arg, (void)k;
-}
 
 static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
 {
@@ -64,11 +56,9 @@ static bool has_led(struct scene *s, int times)
     return s->led == times;
 }
 
-static struct leader *scene_open(struct scene *s)
+static void scene_open(struct scene *s)
 {
     struct local_options o = {.mode = LOCAL_NONE};
-    struct leader_options options = {
-        .url = "http://a", .borrow = borrow, .give_back = give_back, .arg = s};
     struct leader_follower follower = {.lead = on_lead, .stop = on_stop, .arg = s};
 
     pthread_mutex_init(&s->lock, NULL);
@@ -77,15 +67,16 @@ static struct leader *scene_open(struct scene *s)
     assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
     cutter_init(&s->cutter, s->k, INT32_MAX, DROVER_UNKNOWN, false);
     s->cutter.once = true;
-    struct leader *l = leader_open(&options);
-    leader_follow(l, &follower);
-    leader_begin(l);
-    return l;
+    s->context.url = "http://a";
+    s->context.keeper = &s->cutter.base;
+    leader_open(&s->context);
+    leader_follow(s->context.leader, &follower);
+    leader_begin(s->context.leader);
 }
 
-static void scene_close(struct scene *s, struct leader *l)
+static void scene_close(struct scene *s)
 {
-    leader_close(l);
+    leader_close(&s->context);
     assert_int_equal(s->stopped, 1);
     keeper_close(s->k);
     local_close(s->local);
@@ -95,17 +86,17 @@ static void scene_close(struct scene *s, struct leader *l)
 static void a_doubt_outlives_a_failed_look(void **state)
 {
     struct scene s = {0};
-    struct leader *l = scene_open(&s);
 
     (void)state;
+    scene_open(&s);
     assert_true(has_led(&s, 1));
     pthread_mutex_lock(&s.cutter.lock);
     s.cutter.left = 0;
     pthread_mutex_unlock(&s.cutter.lock);
-    leader_doubt(l);
+    leader_doubt(s.context.leader);
     assert_true(has_led(&s, 2));
     assert_true(s.cutter.cut);
-    scene_close(&s, l);
+    scene_close(&s);
 }
 
 /* What the attempt itself changes in the tree does not make the next one come at once. */
@@ -113,12 +104,12 @@ static void a_failure_to_lead_is_retried_a_moment_later(void **state)
 {
     struct scene s = {.failing = 3};
     int64_t began_ms = clock_boot_ms();
-    struct leader *l = scene_open(&s);
 
     (void)state;
+    scene_open(&s);
     assert_true(has_led(&s, 4));
     assert_true(clock_boot_ms() - began_ms >= 3 * 200);
-    scene_close(&s, l);
+    scene_close(&s);
 }
 
 int main(void)

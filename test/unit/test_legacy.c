@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "batch/legacy.h"
+#include "batch/tools.h"
 
 #define PENDING_AT_1 "\0\0\0\0\0\0\0\0\1"
 
@@ -18,9 +18,8 @@ static void a_record(void **state)
     (void)state;
     assert_int_equal(
         batch_legacy_read(STR("mrtQ-02100000000003"), STR("\3\0\0\0\0\x65\x53\xf1\0a=b"), &r), 0);
-    assert_true(str_eq(r.priority, STR("0210")));
     assert_int_equal(r.number, 3);
-    assert_int_equal(batch_legacy_priority(&r), 2);
+    assert_int_equal(r.priority, 2);
     assert_int_equal(r.status, 3);
     assert_int_equal(r.time_ms, INT64_C(1700000000000));
     assert_int_equal(r.kind, LEGACY_PROPERTIES);
@@ -35,7 +34,7 @@ static void times(void **state)
     assert_int_equal(
         batch_legacy_read(STR("mrtQ-0000000003"), STR("\0\0\0\1\x8b\xcf\xe5\x68\0"), &r), 0);
     assert_int_equal(r.time_ms, INT64_C(1700000000000)); /* milliseconds */
-    assert_int_equal(r.priority.len, 0);
+    assert_int_equal(r.priority, 0);
     assert_int_equal(batch_legacy_read(STR("mrtQ-0000000003"), STR("\0\xff\0\0\0\0\0\0\0"), &r),
                      DROVER_DAMAGED);
 }

@@ -95,10 +95,10 @@ static void create_own(struct scene *s, const char *name)
 static const char *take_at(struct scene *s, const char *group, int64_t now_ms)
 {
     struct str g = str_of(group);
-    struct list_walk walk = {0};
+    uint32_t retried = 0;
     struct list_item item;
 
-    return list_view_take(s->v, &s->a, &g, 1, now_ms, &walk, &item) ? item.name.p : "none";
+    return list_view_take(s->v, &s->a, &g, 1, now_ms, &retried, &item) ? item.name.p : "none";
 }
 
 static int refresh(struct scene *s, bool must)
@@ -111,7 +111,7 @@ static int refresh(struct scene *s, bool must)
 static void entries_in_order_of_their_group(void **state)
 {
     struct str both[] = {STR("a"), STR("b")};
-    struct list_walk walk = {0};
+    uint32_t retried = 0;
     struct list_item item;
     struct scene s;
 
@@ -124,7 +124,7 @@ static void entries_in_order_of_their_group(void **state)
     refresh(&s, false);
     assert_int_equal(s.ready, 3);
     assert_int_equal(list_view_counts(s.v).entries, 4);
-    assert_true(list_view_take(s.v, &s.a, both, 2, 0, &walk, &item));
+    assert_true(list_view_take(s.v, &s.a, both, 2, 0, &retried, &item));
     assert_string_equal(item.name.p, "b-1");
     assert_string_equal(take_at(&s, "b", 0), "none");
     assert_string_equal(take_at(&s, "a", 0), "a-2");

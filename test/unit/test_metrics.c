@@ -30,7 +30,7 @@ static void families_stand_together(void **state)
     struct counter *a = metrics_counter(m, "x_total", "k=\"a\"", "Xs.");
 
     (void)state;
-    metrics_gauge(m, "y", NULL, "Ys.", read_number, &value);
+    metrics_read(m, "y", "gauge", NULL, "Ys.", read_number, &value);
     counter_add(metrics_counter(m, "x_total", "k=\"b\"", "Xs."), 2);
     counter_add(a, 1);
     counter_add(a, 41);

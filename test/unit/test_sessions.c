@@ -150,9 +150,9 @@ static void silence_ends_it(void **state)
         hold(&s, a.id, "/a");
         assert_int_equal(sessions_tick(s.t), 3000);
         s.now_ms = 2999;
-        assert_int_equal(sessions_get(s.t, str_of(a.id), &info), 0);
+        assert_int_equal(sessions_get(s.t, str_of(a.id), false, &info), 0);
         assert_int_equal(info.silent_ms, 1999);
-        assert_int_equal(sessions_touch(s.t, str_of(a.id), &info), 0);
+        assert_int_equal(sessions_get(s.t, str_of(a.id), true, &info), 0);
         assert_int_equal(sessions_tick(s.t), 4999);
         k = sessions_use(s.t, str_of(a.id), NULL);
         s.now_ms = 9000; /* in use: not silent, however long */
@@ -165,7 +165,7 @@ static void silence_ends_it(void **state)
         s.now_ms = 11000;
         assert_true(sessions_tick(s.t) == INT64_MAX);
         assert_false(there(&s, "/a"));
-        assert_int_equal(sessions_touch(s.t, str_of(a.id), &info), DROVER_SESSION_EXPIRED);
+        assert_int_equal(sessions_get(s.t, str_of(a.id), true, &info), DROVER_SESSION_EXPIRED);
         scene_close(&s);
     }
 }
@@ -185,9 +185,10 @@ static void waiting_keeps_it_alive(void **state)
         assert_true(sessions_wait(s.t, str_of(info.id)));
         s.now_ms += 10000;
         sessions_tick(s.t);
-        assert_int_equal(sessions_get(s.t, str_of(other.id), &other), DROVER_SESSION_EXPIRED);
+        assert_int_equal(sessions_get(s.t, str_of(other.id), false, &other),
+                         DROVER_SESSION_EXPIRED);
         assert_int_equal(s.ended, 0);
-        assert_int_equal(sessions_get(s.t, str_of(info.id), &info), 0);
+        assert_int_equal(sessions_get(s.t, str_of(info.id), false, &info), 0);
         assert_int_equal(info.silent_ms, 0);
         sessions_unwait(s.t, str_of(info.id));
         s.now_ms += 10000;
@@ -195,7 +196,7 @@ static void waiting_keeps_it_alive(void **state)
         sessions_unwait(s.t, str_of(info.id));
         s.now_ms += 1999;
         sessions_tick(s.t);
-        assert_int_equal(sessions_get(s.t, str_of(info.id), &info), 0);
+        assert_int_equal(sessions_get(s.t, str_of(info.id), false, &info), 0);
         assert_true(sessions_wait(s.t, str_of(info.id)));
         assert_int_equal(sessions_end(s.t, str_of(info.id)), 0);
         assert_int_equal(s.ended, 1);
@@ -247,7 +248,7 @@ static void found_again_after_a_restart(void **state)
     sessions_close(s.t);
     table_open(&s, false);
     assert_true(there(&s, "/a"));
-    assert_int_equal(sessions_touch(s.t, str_of(a.id), &a), 0);
+    assert_int_equal(sessions_get(s.t, str_of(a.id), true, &a), 0);
     assert_int_equal(a.timeout_ms, 5000);
     s.now_ms += 5000;
     sessions_tick(s.t);

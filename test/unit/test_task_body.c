@@ -4,9 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <arpa/inet.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/thread.h"
 #include "client/task_client.h"
 
 static void updates_are_written_short(void **state)
@@ -148,6 +153,46 @@ static void what_is_no_answer(void **state)
     drover_groups_release(&g);
 }
 
+/* Answers one request, whose head fits into a read, with a refusal. NULL: it could not. */
+static void *refuse_one(void *arg)
+{
+    static const char answer[] = "HTTP/1.1 409 Conflict\r\nContent-Length: 22\r\n"
+                                 "Connection: close\r\n\r\n{\"errors\":[\"not now\"]}";
+    char request[4096];
+    int fd = accept(*(int *)arg, NULL, NULL);
+    bool done = read(fd, request, sizeof request) > 0 &&
+                write(fd, answer, sizeof answer - 1) == sizeof answer - 1;
+    close(fd);
+    return done ? arg : NULL;
+}
+
+/* The leak checker sees to it that the reasons are freed. */
+static void a_refused_list_of_groups_leaves_nothing(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct drover_client *c;
+    struct drover_groups g;
+    struct drover_error e = {""};
+    pthread_t server;
+    void *done;
+    char url[64];
+    (void)state;
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    thread_must_start(&server, "refuse", refuse_one, &fd);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", ntohs(address.sin_port));
+    assert_int_equal(drover_client_open(&(struct drover_client_options){.server = url}, &c, &e), 0);
+    assert_int_equal(drover_client_groups(c, &g, &e), DROVER_REFUSED);
+    assert_string_equal(e.text, "not now");
+    drover_client_close(c);
+    pthread_join(server, &done);
+    assert_non_null(done);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +201,7 @@ int main(void)
         cmocka_unit_test(text_that_is_not_utf8_is_refused),
         cmocka_unit_test(answers_are_read),
         cmocka_unit_test(what_is_no_answer),
+        cmocka_unit_test(a_refused_list_of_groups_leaves_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

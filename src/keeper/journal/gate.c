@@ -33,8 +33,8 @@ void gate_raise(struct gate *g, int64_t durable, unsigned round)
 
 void gate_notify(struct gate *g)
 {
-    for (struct gate_waiter *w = g->waiters, *next; w; w = next) {
-        next = w->next;
+    for (struct gate_waiter *w = LIST_FIRST(&g->waiters), *next; w; w = next) {
+        next = LIST_NEXT(w, link);
         if (!gate_state(g, w->lsn))
             continue;
         gate_unsubscribe(w);
@@ -64,27 +64,18 @@ bool gate_subscribe(struct gate *g, struct gate_waiter *w, int64_t lsn)
 {
     if (gate_state(g, lsn))
         return false;
-    if (w->link) {
-        w->lsn = lsn < w->lsn ? lsn : w->lsn;
-        return true;
-    }
-    w->lsn = lsn;
-    w->link = &g->waiters;
-    w->next = g->waiters;
-    if (w->next)
-        w->next->link = &w->next;
-    g->waiters = w;
+    if (!w->subscribed)
+        LIST_INSERT_HEAD(&g->waiters, w, link);
+    w->lsn = w->subscribed && w->lsn < lsn ? w->lsn : lsn;
+    w->subscribed = true;
     return true;
 }
 
 void gate_unsubscribe(struct gate_waiter *w)
 {
-    if (!w->link)
-        return;
-    *w->link = w->next;
-    if (w->next)
-        w->next->link = w->link;
-    w->link = NULL;
+    if (w->subscribed)
+        LIST_REMOVE(w, link);
+    w->subscribed = false;
 }
 
 struct gate_ticket gate_ticket(const struct gate *g, int64_t lsn)

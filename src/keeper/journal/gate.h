@@ -26,6 +26,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct journal;
 
@@ -34,16 +35,17 @@ struct gate_waiter {
     void (*moved)(void *arg); /* called under the store's lock, on any thread */
     void *arg;
     int64_t lsn;
-    struct gate_waiter *next, **link; /* link NULL: not subscribed */
+    bool subscribed;
+    LIST_ENTRY(gate_waiter) link; /* in gate.waiters */
 };
 
 /* Zero-initialise it and set `lock`; the rest is the journal's. */
 struct gate {
-    pthread_mutex_t *lock;       /* the store's */
-    struct journal *journal;     /* NULL: there is none, and the gate is always open */
-    bool strict;                 /* answers wait for the disk */
-    struct gate_waiter *waiters; /* under the lock */
-    _Atomic int64_t durable;     /* LSN up to which everything is on disk */
+    pthread_mutex_t *lock;            /* the store's */
+    struct journal *journal;          /* NULL: there is none, and the gate is always open */
+    bool strict;                      /* answers wait for the disk */
+    LIST_HEAD(, gate_waiter) waiters; /* under the lock */
+    _Atomic int64_t durable;          /* LSN up to which everything is on disk */
     _Atomic bool failed;
     _Atomic uint32_t rounds[2];   /* futexes: one for the round being written, one for the next */
     _Atomic uint32_t sleepers[2]; /* threads on each of them */

@@ -152,7 +152,6 @@ static int load_sessions(struct loader *l, struct reader *r, struct err_info *e)
         int64_t id = (int64_t)reader_u64(r);
         int32_t timeout_ms = (int32_t)reader_u32(r);
         struct str password = reader_bytes(r, KEEPER_PASSWORD_LEN);
-
         if (r->bad || !id || timeout_ms <= 0)
             return err_set(e, DROVER_DAMAGED, "a session that makes no sense");
         sessions_put(&l->t->sessions, id, timeout_ms, password.p);

@@ -13,17 +13,15 @@ void callback_queue_init(struct callback_queue *q, struct gate *gate,
 {
     *q = (struct callback_queue){.gate = gate, .wake = o->wake, .wake_arg = o->wake_arg};
     q->waiter = (struct gate_waiter){.moved = on_gate_moved, .arg = q};
-    q->end = &q->first;
+    TAILQ_INIT(&q->callbacks);
     pthread_cond_init(&q->changed, NULL);
 }
 
 /* Takes the first callback and runs it. Under the lock, which it releases meanwhile. */
 static void run_first(struct callback_queue *q)
 {
-    struct callback *callback = q->first;
-    q->first = callback->next;
-    if (!q->first)
-        q->end = &q->first;
+    struct callback *callback = TAILQ_FIRST(&q->callbacks);
+    TAILQ_REMOVE(&q->callbacks, callback, link);
     q->running = true;
     q->runner = pthread_self();
     q->subject = callback->subject;
@@ -39,11 +37,11 @@ static void *delivery_main(void *arg)
 {
     struct callback_queue *q = arg;
     LOCKED(q->gate->lock);
-    while (q->first || !q->stop) {
-        if (q->first)
-            run_first(q);
-        else
+    while (!TAILQ_EMPTY(&q->callbacks) || !q->stop) {
+        if (TAILQ_EMPTY(&q->callbacks))
             pthread_cond_wait(&q->changed, q->gate->lock);
+        else
+            run_first(q);
     }
     return NULL;
 }
@@ -56,10 +54,8 @@ void callback_queue_wake_at(struct callback_queue *q, int64_t lsn)
 
 void callback_queue_post(struct callback_queue *q, struct callback *callback)
 {
-    bool was_empty = !q->first;
-    callback->next = NULL;
-    *q->end = callback;
-    q->end = &callback->next;
+    bool was_empty = TAILQ_EMPTY(&q->callbacks);
+    TAILQ_INSERT_TAIL(&q->callbacks, callback, link);
     if (!q->wake && !q->delivery_runs) {
         thread_must_start(&q->delivery, "keeper-callback", delivery_main, q);
         q->delivery_runs = true;
@@ -82,9 +78,10 @@ static bool is_inside(const struct callback_queue *q)
 void callback_queue_dispatch(struct callback_queue *q)
 {
     LOCKED(q->gate->lock);
-    while (q->first && !is_inside(q)) {
-        if (!gate_state(q->gate, q->first->ticket.lsn)) {
-            callback_queue_wake_at(q, q->first->ticket.lsn);
+    struct callback *first;
+    while ((first = TAILQ_FIRST(&q->callbacks)) && !is_inside(q)) {
+        if (!gate_state(q->gate, first->ticket.lsn)) {
+            callback_queue_wake_at(q, first->ticket.lsn);
             break;
         }
         run_first(q);
@@ -93,17 +90,13 @@ void callback_queue_dispatch(struct callback_queue *q)
 
 static void drop_callbacks(struct callback_queue *q, const void *subject)
 {
-    struct callback **link = &q->first;
-    while (*link) {
-        struct callback *callback = *link;
-        if (callback->subject != subject) {
-            link = &callback->next;
-            continue;
+    for (struct callback *c = TAILQ_FIRST(&q->callbacks), *next; c; c = next) {
+        next = TAILQ_NEXT(c, link);
+        if (c->subject == subject) {
+            TAILQ_REMOVE(&q->callbacks, c, link);
+            c->drop(c);
         }
-        *link = callback->next;
-        callback->drop(callback);
     }
-    q->end = link;
 }
 
 bool callback_queue_withdraw(struct callback_queue *q, const void *subject)
@@ -125,7 +118,8 @@ void callback_queue_close(struct callback_queue *q)
     if (q->delivery_runs)
         pthread_join(q->delivery, NULL);
     pthread_mutex_lock(q->gate->lock);
-    while (q->first) /* with `wake`; and a callback that runs here may post another */
+    /* With `wake` there may be some left; and a callback that runs here may post another. */
+    while (!TAILQ_EMPTY(&q->callbacks))
         run_first(q);
     gate_unsubscribe(&q->waiter);
     pthread_mutex_unlock(q->gate->lock);

@@ -20,7 +20,7 @@
  * it.
  */
 struct callback {
-    struct callback *next;
+    TAILQ_ENTRY(callback) link;
     struct gate_ticket ticket;
     const void *subject; /* by which callbacks can be withdrawn, NULL: never */
     void (*run)(struct callback *callback, int err);
@@ -29,7 +29,7 @@ struct callback {
 
 struct callback_queue {
     struct gate *gate;
-    struct callback *first, **end;
+    TAILQ_HEAD(, callback) callbacks;
     void (*wake)(void *arg);
     void *wake_arg;
     struct gate_waiter waiter;

@@ -1,4 +1,4 @@
-/* Opening and closing a store, changing its tree, ending its sessions. */
+/* Opening and closing a store, changing its tree, ending its sessions, taking its snapshots. */
 #include "keeper/local/engine.h"
 
 #include <errno.h>
@@ -21,6 +21,7 @@ enum {
     CLOSE_MAX = 512 * 1024,     /* bytes of deletions in one transaction that ends a session */
     SEGMENTS_PER_CLOSE_MAX = 4, /* and never more than a quarter of a segment */
     REAP_STEPS = 1000,          /* containers and TTL nodes to look at before others get the lock */
+    SLICE_BYTES = 64 * 1024,    /* of a snapshot, under the lock */
 };
 
 static void fatal_default(void *arg, const char *line)
@@ -39,6 +40,13 @@ static int64_t wall_default(void *arg)
 static int admit(struct local *l, size_t record_len)
 {
     return engine_has_journal(l) ? journal_admit(&l->journal, record_len) : 0;
+}
+
+/* Enough has changed for a new snapshot. */
+static bool checkpoint_is_due(const struct local *l)
+{
+    return l->since_snapshot >= l->o.snapshot_every &&
+           l->since_snapshot >= (int64_t)l->tree.nodes.count;
 }
 
 /* Appends the changes of the tree to the journal and fires the watches. */
@@ -76,20 +84,13 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
     return err;
 }
 
-int32_t engine_granted_timeout(int32_t wanted_ms)
-{
-    if (wanted_ms < KEEPER_TIMEOUT_MIN_MS)
-        return KEEPER_TIMEOUT_MIN_MS;
-    return wanted_ms > KEEPER_TIMEOUT_MAX_MS ? KEEPER_TIMEOUT_MAX_MS : wanted_ms;
-}
-
 int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session **ret_session)
 {
     char password[KEEPER_PASSWORD_LEN];
     TRY(admit(l, record_bound(128)));
     random_fill(password, sizeof password);
     struct tree_session *s =
-        tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), engine_granted_timeout(timeout_ms),
+        tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), keeper_granted_timeout(timeout_ms),
                           password, &l->changes);
     session_touch(s, clock_boot_ms());
     pthread_cond_broadcast(&l->tick);
@@ -201,6 +202,114 @@ static void *ticker_main(void *arg)
 }
 
 /*
+ * Snapshots while changes go on.
+ *
+ * The journal starts a new segment; then the nodes are written in the order of their numbers, one
+ * slice at a time under the lock. Changes that a slice misses are in the journal from that segment
+ * on. The journal must be synced up to the last transaction that a slice may have seen before the
+ * file gets its name. Otherwise a crash could leave a snapshot with half of a transaction that the
+ * journal lost.
+ *
+ * Two snapshots are kept, and the segments from the one that the older snapshot names. A damaged
+ * snapshot thus costs time and nothing else.
+ */
+static int write_content(struct local *l, struct snapshot_writer *w, struct err_info *ret_error)
+{
+    for (bool more = true; more;) {
+        pthread_mutex_lock(&l->lock);
+        more = snapshot_put(w, &l->tree, SLICE_BYTES);
+        pthread_mutex_unlock(&l->lock);
+        TRY(snapshot_flush(w, ret_error));
+    }
+    pthread_mutex_lock(&l->lock);
+    int64_t seen = l->tree.zxid;
+    pthread_mutex_unlock(&l->lock);
+    if (gate_wait_synced(&l->gate, seen))
+        return err_set(ret_error, DROVER_IO, "the journal has failed");
+    return snapshot_end(w, seen, ret_error);
+}
+
+static int write_file(struct local *l, const struct format_header *header,
+                      struct err_info *ret_error)
+{
+    struct snapshot_writer w;
+    int err = snapshot_begin(&w, l->o.fs, l->dir, header, ret_error);
+    if (!err)
+        err = write_content(l, &w, ret_error);
+    if (err)
+        snapshot_abandon(&w);
+    return err;
+}
+
+/* `header` is now the newest snapshot; the previous one is kept too. */
+static int retire(struct local *l, const struct format_header *header, struct err_info *ret_error)
+{
+    uint64_t before = (uint64_t)l->stats.snapshot_zxid, before_segment = l->snapshot_segment;
+    pthread_mutex_lock(&l->lock);
+    l->stats.snapshot_zxid = (int64_t)header->number;
+    l->snapshot_segment = header->replay_from;
+    l->stats.snapshots++;
+    pthread_mutex_unlock(&l->lock);
+    if (!before)
+        return 0;
+    TRY(format_remove_before(l->o.fs, l->dir, FORMAT_SNAPSHOT, before, ret_error));
+    return format_remove_before(l->o.fs, l->dir, FORMAT_SEGMENT, before_segment, ret_error);
+}
+
+static void note_full_disk(const struct local *l, const char *why)
+{
+    CLEANUP(buf_release) struct buf line = {0};
+    buf_printf(&line, "snapshot: %s; the journal is kept, trying again later", why);
+    if (l->o.note)
+        l->o.note(l->o.arg, buf_text(&line));
+}
+
+/* Under the lock, which it releases while it works. */
+static int checkpoint(struct local *l)
+{
+    struct format_header header = {.kind = FORMAT_SNAPSHOT, .store = l->journal.o.store};
+    struct err_info why = {"the disk is full"};
+
+    l->since_snapshot = 0;
+    if (atomic_load(&l->gate.failed))
+        return DROVER_IO;
+    if (l->tree.zxid == l->stats.snapshot_zxid)
+        return 0;
+    int err = journal_rotate(&l->journal, &header.replay_from);
+    header.number = (uint64_t)l->tree.zxid;
+    pthread_mutex_unlock(&l->lock);
+    if (!err)
+        err = write_file(l, &header, &why);
+    if (!err)
+        err = retire(l, &header, &why);
+    if (err == DROVER_DISK_FULL)
+        note_full_disk(l, why.text);
+    else if (err)
+        journal_fail(&l->journal, why.text);
+    pthread_mutex_lock(&l->lock);
+    return err;
+}
+
+static void *checkpoint_main(void *arg)
+{
+    struct local *l = arg;
+    LOCKED(&l->lock);
+    while (!l->stop) {
+        uint64_t asked = l->snapshots_wanted;
+        if (l->snapshots_tried == asked && !checkpoint_is_due(l)) {
+            pthread_cond_wait(&l->snapshot, &l->lock);
+            continue;
+        }
+        l->snapshotting = true;
+        l->snapshot_error = checkpoint(l);
+        l->snapshotting = false;
+        l->snapshots_tried = asked;
+        pthread_cond_broadcast(&l->snapshot);
+    }
+    return NULL;
+}
+
+/*
  * Creates only the last component: a typo must not create a tree of directories. Its name must be
  * synced before anything in it is durable.
  */
@@ -265,11 +374,11 @@ static int open_dir(struct local *l, struct err_info *ret_error)
     TRY(open_journal(l, &r, ret_error));
     l->tree = r.tree;
     r.tree = (struct tree){0};
-    l->recovered_records = r.records;
-    l->recovered_nodes = l->tree.nodes.count;
+    l->stats.recovered_records = r.records;
+    l->stats.recovered_nodes = l->tree.nodes.count;
     l->since_snapshot = (int64_t)r.records;
     if (r.has_snapshot) {
-        l->snapshot_zxid = (int64_t)r.snapshot.header.number;
+        l->stats.snapshot_zxid = (int64_t)r.snapshot.header.number;
         l->snapshot_segment = r.snapshot.header.replay_from;
     }
     return 0;
@@ -348,6 +457,24 @@ void local_close(struct local *l)
     local_free(l);
 }
 
+bool local_snapshotting(struct local *l)
+{
+    LOCKED(&l->lock);
+    return l->snapshotting || l->snapshots_tried < l->snapshots_wanted;
+}
+
+int local_snapshot(struct local *l)
+{
+    if (!engine_has_journal(l))
+        return DROVER_BAD_ARGUMENT;
+    LOCKED(&l->lock);
+    uint64_t mine = ++l->snapshots_wanted;
+    pthread_cond_broadcast(&l->snapshot);
+    while (l->snapshots_tried < mine && !l->stop)
+        pthread_cond_wait(&l->snapshot, &l->lock);
+    return l->stop ? DROVER_CLOSED : l->snapshot_error;
+}
+
 void local_set_defers(struct local *l, bool defers)
 {
     LOCKED(&l->lock);
@@ -369,19 +496,14 @@ bool local_write_deferred(struct local *l)
 void local_stats(struct local *l, struct local_stats *ret_stats)
 {
     LOCKED(&l->lock);
-    *ret_stats = (struct local_stats){
-        .zxid = l->tree.zxid,
-        .durable_zxid = atomic_load(&l->gate.durable),
-        .nodes = l->tree.nodes.count,
-        .sessions = l->tree.sessions.count,
-        .ephemerals = l->tree.ephemerals,
-        .watches = l->watches.count,
-        .journal_records = l->journal.records,
-        .journal_bytes = l->journal.bytes,
-        .journal_syncs = l->journal.syncs,
-        .snapshots = l->snapshots_done,
-        .snapshot_zxid = l->snapshot_zxid,
-        .recovered_records = l->recovered_records,
-        .recovered_nodes = l->recovered_nodes,
-    };
+    *ret_stats = l->stats;
+    ret_stats->zxid = l->tree.zxid;
+    ret_stats->durable_zxid = atomic_load(&l->gate.durable);
+    ret_stats->nodes = l->tree.nodes.count;
+    ret_stats->sessions = l->tree.sessions.count;
+    ret_stats->ephemerals = l->tree.ephemerals;
+    ret_stats->watches = l->watches.count;
+    ret_stats->journal_records = l->journal.records;
+    ret_stats->journal_bytes = l->journal.bytes;
+    ret_stats->journal_syncs = l->journal.syncs;
 }

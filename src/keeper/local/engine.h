@@ -1,6 +1,6 @@
 /*
  * engine - the inside of struct local: a tree, its journal, its sessions and its snapshots, under
- * one lock. local.c connects keepers to it, checkpoint.c writes its snapshots.
+ * one lock. local.c connects keepers to it.
  *
  * Every answer passes the gate (journal/gate.h): whoever looked at the tree takes a ticket under
  * the lock and waits outside of it, or subscribes.
@@ -25,7 +25,7 @@ struct local {
     struct tree_watches watches;
     struct tree_changes changes; /* of the current transaction */
     struct journal journal;      /* zero with LOCAL_NONE */
-    struct local_keeper *keepers;
+    LIST_HEAD(, local_keeper) keepers;
     bool stop;
 
     pthread_cond_t tick; /* a session was added that may time out before the others */
@@ -36,13 +36,12 @@ struct local {
     pthread_cond_t snapshot; /* wanted, or done */
     pthread_t snapshotter;
     int64_t since_snapshot; /* transactions */
-    uint64_t snapshots_wanted, snapshots_tried, snapshots_done;
+    uint64_t snapshots_wanted, snapshots_tried;
     bool snapshotting;
     int snapshot_error;        /* of the last attempt */
-    int64_t snapshot_zxid;     /* the newest good one, 0: none */
-    uint64_t snapshot_segment; /* the first to replay on it */
+    uint64_t snapshot_segment; /* the first to replay on the newest good one */
 
-    uint64_t recovered_records, recovered_nodes;
+    struct local_stats stats; /* only the snapshots and what was recovered */
 
     void (*session_ended)(void *arg, int64_t session); /* engine_listen() */
     void *session_ended_arg;
@@ -61,7 +60,6 @@ static inline bool engine_has_journal(const struct local *l)
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results,
                  enum journal_writer writer);
-int32_t engine_granted_timeout(int32_t wanted_ms); /* within the limits of keeper.h */
 int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session **ret_session);
 int engine_session_end(struct local *l, int64_t session);
 
@@ -73,15 +71,5 @@ void local_session_ended(struct local *l, int64_t session);
  * removes it. When this returns, the previous one is not called again.
  */
 void engine_listen(struct local *l, void (*fn)(void *arg, int64_t session), void *arg);
-
-/* In checkpoint.c: the thread that takes snapshots. */
-void *checkpoint_main(void *arg);
-
-/* Enough has changed for a new one. */
-static inline bool checkpoint_is_due(const struct local *l)
-{
-    return l->since_snapshot >= l->o.snapshot_every &&
-           l->since_snapshot >= (int64_t)l->tree.nodes.count;
-}
 
 #endif

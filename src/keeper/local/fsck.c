@@ -1,5 +1,5 @@
 /* The report, the dump and the salvage of a data directory. */
-#include "keeper/local/fsck.h"
+#include "keeper/local/local.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -140,6 +140,12 @@ static int look(const struct fsck_options *o, struct recovery *r, struct err_inf
     return 0;
 }
 
+static void fd_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+}
+
 static int put_aside(const struct fsck_options *o, enum format_kind kind, uint64_t number,
                      struct err_info *ret_error)
 {
@@ -159,19 +165,15 @@ static int copy_rest(const struct fsck_options *o, const char *path, uint64_t nu
 {
     char name[FORMAT_NAME_MAX + 64];
     CLEANUP(buf_release) struct buf bytes = {0};
-    int err = 0;
     TRY(recover_read_file(path, &bytes, ret_error));
     snprintf(name, sizeof name, "salvaged-journal-%010" PRIu64 "-from-%zu", number, at);
     CLEANUP(mem_free) char *to = format_path_of(o->dir, name);
-    int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CLEANUP(fd_close) int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || fs_write_all(&fs_system, fd, bytes.p + at, bytes.len - at, 0) < 0 ||
         fsync(fd) < 0)
-        err = err_set_errno(ret_error, errno, "cannot write %s", to);
-    else
-        fprintf(o->out, "put aside: %s\n", name);
-    if (fd >= 0)
-        close(fd);
-    return err;
+        return err_set_errno(ret_error, errno, "cannot write %s", to);
+    fprintf(o->out, "put aside: %s\n", name);
+    return 0;
 }
 
 /* Segments from `from` on and snapshots that show more than is left, the last ones first. */
@@ -196,14 +198,11 @@ static int put_later_aside(const struct fsck_options *o, const struct recovery *
 static int cut(const struct fsck_options *o, const char *path, size_t at,
                struct err_info *ret_error)
 {
-    int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
+    CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)at) < 0 || fsync(fd) < 0)
-        err = err_set_errno(ret_error, errno, "cannot cut %s", path);
-    else
-        fprintf(o->out, "cut: %s at offset %zu\n", path, at);
-    if (fd >= 0)
-        close(fd);
-    return err;
+        return err_set_errno(ret_error, errno, "cannot cut %s", path);
+    fprintf(o->out, "cut: %s at offset %zu\n", path, at);
+    return 0;
 }
 
 static int salvage(const struct fsck_options *o, const struct recovery *r,
@@ -243,7 +242,7 @@ int fsck_run(const struct fsck_options *o, struct err_info *ret_error)
 {
     CLEANUP(recovery_release) struct recovery r = {0};
     CLEANUP(format_dir_release) struct format_dir files = {0};
-    int lock_fd;
+    CLEANUP(fd_close) int lock_fd = -1;
     TRY(format_dir_read(o->dir, &files, ret_error));
     TRY(dirlock_take(o->dir, false, &lock_fd, ret_error));
     int snapshots_err = print_snapshots(o, &files.files[FORMAT_SNAPSHOT]);
@@ -253,7 +252,5 @@ int fsck_run(const struct fsck_options *o, struct err_info *ret_error)
     if (!err && snapshots_err)
         err = err_set(ret_error, snapshots_err,
                       "a snapshot is damaged; another one and the journal hold everything");
-    if (lock_fd >= 0)
-        close(lock_fd);
     return err;
 }

@@ -18,13 +18,12 @@
 struct local_keeper {
     struct keeper base;
     struct local *l;
-    struct keeper_session session;
     bool ended; /* the session is over */
     struct callback_queue callbacks;
-    struct local_watch *watches;
+    LIST_HEAD(, local_watch) watches;
     struct keeper_result *results; /* of apply */
     size_t results_cap;
-    struct local_keeper *next;
+    LIST_ENTRY(local_keeper) link; /* in local.keepers */
 };
 
 struct local_watch {
@@ -33,10 +32,10 @@ struct local_watch {
     keeper_watch_fn *fn;
     void *arg;
     char *path;
-    bool listed;              /* in the store's table: until the session ends */
-    _Atomic unsigned queued;  /* bit set of events in the callback queue: one of a kind is enough */
-    _Atomic bool forgotten;   /* removed from inside its own callback */
-    struct local_watch *next; /* of the same keeper */
+    bool listed;             /* in the store's table: until the session ends */
+    _Atomic unsigned queued; /* bit set of events in the callback queue: one of a kind is enough */
+    _Atomic bool forgotten;  /* removed from inside its own callback */
+    LIST_ENTRY(local_watch) link; /* in local_keeper.watches */
 };
 
 static struct local_keeper *keeper_of(struct keeper *k)
@@ -101,7 +100,7 @@ static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
 {
     struct local_keeper *k = keeper_of(base);
     pthread_mutex_lock(&k->l->lock);
-    int err = engine_apply(k->l, k->session.id, NULL, ops, count, results, JOURNAL_WAITER);
+    int err = engine_apply(k->l, k->base.session.id, NULL, ops, count, results, JOURNAL_WAITER);
     int failed = leave(k, k->l->tree.zxid, 0);
     if (!failed)
         return err;
@@ -139,7 +138,7 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
     struct commit_callback *c = mem_zalloc(sizeof *c + count * sizeof *c->results);
     *c = (struct commit_callback){{.run = commit_run}, .done = done, .arg = arg, .count = count};
     LOCKED(&l->lock);
-    c->err = engine_apply(l, k->session.id, NULL, ops, count, c->results, JOURNAL_WRITER);
+    c->err = engine_apply(l, k->base.session.id, NULL, ops, count, c->results, JOURNAL_WRITER);
     c->callback.ticket = gate_ticket(&l->gate, l->tree.zxid);
     callback_queue_post(&k->callbacks, &c->callback);
     return 0;
@@ -156,7 +155,7 @@ int keeper_apply(struct keeper *base, const struct keeper_op *ops, size_t count,
         k->results = mem_realloc(k->results, k->results_cap * sizeof *k->results);
     }
     memset(k->results, 0, count * sizeof *k->results);
-    int err = engine_apply(l, k->session.id, NULL, ops, count, k->results, JOURNAL_DEFER);
+    int err = engine_apply(l, k->base.session.id, NULL, ops, count, k->results, JOURNAL_DEFER);
     keeper_results_release(k->results, count);
     *ret_zxid = l->tree.zxid;
     return err;
@@ -264,11 +263,11 @@ static void fire(struct tree_watch *watch, enum keeper_event event, struct str p
 
 void local_session_ended(struct local *l, int64_t session)
 {
-    for (struct local_keeper *k = l->keepers; k; k = k->next) {
-        if (k->session.id != session || k->ended)
+    for (struct local_keeper *k = LIST_FIRST(&l->keepers); k; k = LIST_NEXT(k, link)) {
+        if (k->base.session.id != session || k->ended)
             continue;
         k->ended = true;
-        for (struct local_watch *w = k->watches; w; w = w->next) {
+        for (struct local_watch *w = LIST_FIRST(&k->watches); w; w = LIST_NEXT(w, link)) {
             watches_remove(&l->watches, &w->w);
             w->listed = false;
             fire(&w->w, KEEPER_EVENT_EXPIRED, str_of(w->path));
@@ -297,9 +296,8 @@ static int watch(struct keeper *base, struct str path, enum keeper_watch_kind ki
                               .fn = fn,
                               .arg = arg,
                               .path = mem_dup(path.p, path.len),
-                              .listed = true,
-                              .next = k->watches};
-    k->watches = w;
+                              .listed = true};
+    LIST_INSERT_HEAD(&k->watches, w, link);
     watches_add(&k->l->watches, &w->w, path);
     *ret_watch = (struct keeper_watch *)w;
     pthread_mutex_unlock(&k->l->lock);
@@ -311,10 +309,7 @@ static void unwatch(struct keeper *base, struct keeper_watch *handle)
     struct local_watch *w = (struct local_watch *)handle;
     struct local_keeper *k = keeper_of(base);
     pthread_mutex_lock(&k->l->lock);
-    struct local_watch **link = &k->watches;
-    while (*link != w)
-        link = &(*link)->next;
-    *link = w->next;
+    LIST_REMOVE(w, link);
     if (w->listed)
         watches_remove(&k->l->watches, &w->w);
     pthread_mutex_unlock(&k->l->lock);
@@ -322,11 +317,6 @@ static void unwatch(struct keeper *base, struct keeper_watch *handle)
         atomic_store(&w->forgotten, true);
     else
         watch_free(w);
-}
-
-static void session(struct keeper *base, struct keeper_session *ret_session)
-{
-    *ret_session = keeper_of(base)->session;
 }
 
 static void dispatch(struct keeper *base)
@@ -337,11 +327,8 @@ static void dispatch(struct keeper *base)
 /* Removes a keeper from the store's list; its session now lives until its timeout. */
 static void detach(struct local *l, struct local_keeper *k)
 {
-    struct local_keeper **link = &l->keepers;
-    struct tree_session *s = k->ended ? NULL : sessions_find(&l->tree.sessions, k->session.id);
-    while (*link != k)
-        link = &(*link)->next;
-    *link = k->next;
+    struct tree_session *s = k->ended ? NULL : sessions_find(&l->tree.sessions, k->base.session.id);
+    LIST_REMOVE(k, link);
     if (s) {
         s->pins--;
         session_touch(s, clock_boot_ms());
@@ -352,12 +339,12 @@ static void close_keeper(struct keeper *base, bool end_session)
 {
     struct local_keeper *k = keeper_of(base);
     struct local *l = k->l;
-    while (k->watches)
-        unwatch(base, (struct keeper_watch *)k->watches);
+    while (!LIST_EMPTY(&k->watches))
+        unwatch(base, (struct keeper_watch *)LIST_FIRST(&k->watches));
     pthread_mutex_lock(&l->lock);
     detach(l, k);
     if (end_session && !k->ended)
-        engine_session_end(l, k->session.id); /* if the disk is full, its timeout ends it */
+        engine_session_end(l, k->base.session.id); /* if the disk is full, its timeout ends it */
     pthread_cond_broadcast(&l->tick);
     leave(k, l->tree.zxid, 0);
     callback_queue_close(&k->callbacks);
@@ -373,7 +360,6 @@ static const struct keeper_ops LOCAL_OPS = {
     .sync = sync_path,
     .watch = watch,
     .unwatch = unwatch,
-    .session = session,
     .dispatch = dispatch,
     .close = close_keeper,
     .has_gate = true,
@@ -406,13 +392,11 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
     }
     s->pins++;
     struct local_keeper *k = mem_alloc(sizeof *k);
-    *k = (struct local_keeper){.base = {.ops = &LOCAL_OPS},
-                               .l = l,
-                               .session = {.id = s->id, .timeout_ms = s->timeout_ms},
-                               .next = l->keepers};
-    memcpy(k->session.password, s->password, KEEPER_PASSWORD_LEN);
+    *k = (struct local_keeper){.base = {&LOCAL_OPS, {.id = s->id, .timeout_ms = s->timeout_ms}},
+                               .l = l};
+    memcpy(k->base.session.password, s->password, KEEPER_PASSWORD_LEN);
     callback_queue_init(&k->callbacks, &l->gate, o);
-    l->keepers = k;
+    LIST_INSERT_HEAD(&l->keepers, k, link);
     err = leave(k, l->tree.zxid, 0);
     if (err)
         keeper_abandon(&k->base);

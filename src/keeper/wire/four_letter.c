@@ -56,7 +56,7 @@ static void put_metrics(struct wire_conn *c, struct buf *out)
         {"drover_journal_records", l->journal.records},
         {"drover_journal_bytes", l->journal.bytes},
         {"drover_journal_syncs", l->journal.syncs},
-        {"drover_snapshots", l->snapshots_done},
+        {"drover_snapshots", l->stats.snapshots},
     };
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)

@@ -103,7 +103,6 @@ int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct 
     char name[48];
     int len = sizeof bound;
 
-    w->loop = loop;
     TAILQ_INIT(&w->conns);
     UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));

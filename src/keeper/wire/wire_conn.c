@@ -307,8 +307,8 @@ static struct wire_conn *conn_new(struct wire *w)
     struct wire_conn *c = mem_zalloc(sizeof *c);
     c->w = w;
     c->who.ids = c->ids;
-    UV_CHECK(uv_tcp_init(w->loop, &c->tcp));
-    UV_CHECK(uv_timer_init(w->loop, &c->patience));
+    UV_CHECK(uv_tcp_init(w->listener.loop, &c->tcp));
+    UV_CHECK(uv_timer_init(w->listener.loop, &c->patience));
     c->tcp.data = c->patience.data = c;
     pthread_mutex_lock(&w->l->lock);
     TAILQ_INSERT_HEAD(&w->conns, c, link);

@@ -29,7 +29,7 @@ static struct tree_session *enter(struct wire_conn *c, int64_t id, struct str pa
         if (!s || password.len != KEEPER_PASSWORD_LEN ||
             memcmp(s->password, password.p, KEEPER_PASSWORD_LEN) != 0)
             return NULL;
-        s->timeout_ms = engine_granted_timeout(timeout_ms);
+        s->timeout_ms = keeper_granted_timeout(timeout_ms);
         session_touch(s, c->w->now_ms);
         pthread_cond_broadcast(&l->tick);
     }

@@ -11,7 +11,6 @@
 struct wire_watch {
     struct tree_watch watch;
     struct wire_conn *c;
-    char *path;
     uint32_t at; /* in the connection's list */
     int modes;
 };
@@ -61,7 +60,7 @@ static struct wire_watch *find(struct wire_conn *c, struct str path)
     uint32_t hash = map_hash_str(path);
     for (uint32_t at, ref = map_first(&c->watch_index, hash, &at); ref;
          ref = map_next(&c->watch_index, hash, &at))
-        if (str_eq(str_of(c->watches[ref - 1]->path), path))
+        if (str_eq(str_of(c->watches[ref - 1]->watch.path), path))
             return c->watches[ref - 1];
     return NULL;
 }
@@ -70,16 +69,15 @@ static void drop(struct wire_watch *w)
 {
     struct wire_conn *c = w->c;
     struct wire_watch *last = c->watches[c->watch_len - 1];
+    map_remove(&c->watch_index, map_hash_str(str_of(w->watch.path)), w->at + 1);
     watches_remove(&c->w->l->watches, &w->watch);
-    map_remove(&c->watch_index, map_hash_str(str_of(w->path)), w->at + 1);
     if (last != w) { /* moves the last one to its place */
-        map_remove(&c->watch_index, map_hash_str(str_of(last->path)), last->at + 1);
+        map_remove(&c->watch_index, map_hash_str(str_of(last->watch.path)), last->at + 1);
         last->at = w->at;
         c->watches[last->at] = last;
-        map_add(&c->watch_index, map_hash_str(str_of(last->path)), last->at + 1);
+        map_add(&c->watch_index, map_hash_str(str_of(last->watch.path)), last->at + 1);
     }
     c->watch_len--;
-    free(w->path);
     free(w);
 }
 
@@ -119,7 +117,7 @@ static void fire(struct tree_watch *watch, enum keeper_event event, struct str p
     for (int i = 0; i < 2; i++) /* the one-shot modes */
         if (MODES[i].events & WATCH_EVENT(event))
             spent |= MODES[i].mode;
-    if (w->modes & spent && str_eq(path, str_of(w->path)))
+    if (w->modes & spent && str_eq(path, str_of(w->watch.path)))
         wire_watch_remove(w->c, path, spent);
 }
 
@@ -127,13 +125,13 @@ static void fire(struct tree_watch *watch, enum keeper_event event, struct str p
  * The table of watches counts the recursive ones, so an entry is removed and added again when that
  * changes.
  */
-static void set_modes(struct wire_watch *w, int modes)
+static void set_modes(struct wire_watch *w, struct str path, int modes)
 {
     bool recursive = modes & WIRE_WATCH_RECURSIVE;
     if (w->watch.recursive != recursive) {
         watches_remove(&w->c->w->l->watches, &w->watch);
         w->watch.recursive = recursive;
-        watches_add(&w->c->w->l->watches, &w->watch, str_of(w->path));
+        watches_add(&w->c->w->l->watches, &w->watch, path);
     }
     w->modes = modes;
     w->watch.events = 0;
@@ -148,13 +146,12 @@ void wire_watch_add(struct wire_conn *c, struct str path, int mode)
     if (!w) {
         mem_grow(c->watches, c->watch_len, c->watch_cap);
         w = mem_alloc(sizeof *w);
-        *w = (struct wire_watch){
-            .watch.fire = fire, .c = c, .path = mem_dup(path.p, path.len), .at = c->watch_len};
+        *w = (struct wire_watch){.watch.fire = fire, .c = c, .at = c->watch_len};
         c->watches[c->watch_len++] = w;
         map_add(&c->watch_index, map_hash_str(path), w->at + 1);
         watches_add(&c->w->l->watches, &w->watch, path);
     }
-    set_modes(w, w->modes | mode);
+    set_modes(w, path, w->modes | mode);
 }
 
 bool wire_watch_has(struct wire_conn *c, struct str path, int modes)
@@ -169,7 +166,7 @@ bool wire_watch_remove(struct wire_conn *c, struct str path, int modes)
     if (!w || !(w->modes & modes))
         return false;
     if (w->modes & ~modes)
-        set_modes(w, w->modes & ~modes);
+        set_modes(w, path, w->modes & ~modes);
     else
         drop(w);
     return true;

@@ -186,11 +186,6 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
     pthread_cond_broadcast(&zk->changed);
 }
 
-static void session_get(struct keeper *k, struct keeper_session *ret_session)
-{
-    *ret_session = zk_of(k)->session;
-}
-
 /* Closing. */
 
 static bool has_session(const struct zk *zk)
@@ -272,30 +267,23 @@ static const struct keeper_ops ops = {
     .sync = zk_sync,
     .watch = zk_watch,
     .unwatch = zk_unwatch,
-    .session = session_get,
     .dispatch = zk_dispatch,
     .close = close_keeper,
 };
-
-static int32_t clamp(int32_t v, int32_t low, int32_t high)
-{
-    return v < low ? low : v > high ? high : v;
-}
 
 static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
 {
     struct zk *zk = mem_alloc(sizeof *zk);
 
     *zk = (struct zk){
-        .keeper.ops = &ops,
+        .keeper = {&ops, o->resume},
         .chroot = mem_dup(chroot.p, chroot.len),
         .chroot_len = chroot.len,
-        .session = o->resume,
         .wake = o->wake,
         .wake_arg = o->wake_arg,
     };
-    zk->session.timeout_ms = clamp(o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS,
-                                   KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS);
+    zk->keeper.session.timeout_ms =
+        keeper_granted_timeout(o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS);
     pthread_mutex_init(&zk->lock, NULL);
     cond_init(&zk->changed);
     cond_init(&zk->due);
@@ -315,11 +303,11 @@ static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
 static int session_start(struct zk *zk, const char *hosts, const struct zookeeper_options *zo,
                          struct err_info *e)
 {
-    clientid_t id = {.client_id = zk->session.id};
-    memcpy(id.passwd, zk->session.password, sizeof id.passwd);
+    clientid_t id = {.client_id = zk->keeper.session.id};
+    memcpy(id.passwd, zk->keeper.session.password, sizeof id.passwd);
     zk->acl = zo && zo->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
     zoo_set_debug_level(0);
-    zk->handle = zookeeper_init2(hosts, on_session, zk->session.timeout_ms,
+    zk->handle = zookeeper_init2(hosts, on_session, zk->keeper.session.timeout_ms,
                                  id.client_id ? &id : NULL, zk, ZOO_NO_LOG_CLIENTENV, NULL);
     if (!zk->handle)
         return err_set(e, DROVER_IO, "zk://%s: cannot resolve any of the hosts: %s", hosts,
@@ -339,10 +327,10 @@ static int session_wait(struct zk *zk, const char *hosts, int32_t timeout_ms, st
         return err_set(e, DROVER_IO, "zk://%s: no server answered within %d ms", hosts, timeout_ms);
     if (err)
         return err_set(e, err, "zk://%s: session 0x%llx: %s", hosts,
-                       (unsigned long long)zk->session.id, drover_err_message(err));
-    zk->session.id = zoo_client_id(zk->handle)->client_id;
-    memcpy(zk->session.password, zoo_client_id(zk->handle)->passwd, KEEPER_PASSWORD_LEN);
-    zk->session.timeout_ms = zoo_recv_timeout(zk->handle);
+                       (unsigned long long)zk->keeper.session.id, drover_err_message(err));
+    zk->keeper.session.id = zoo_client_id(zk->handle)->client_id;
+    memcpy(zk->keeper.session.password, zoo_client_id(zk->handle)->passwd, KEEPER_PASSWORD_LEN);
+    zk->keeper.session.timeout_ms = zoo_recv_timeout(zk->handle);
     return 0;
 }
 
@@ -353,7 +341,7 @@ static int session_wait(struct zk *zk, const char *hosts, int32_t timeout_ms, st
 static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
 {
     CLEANUP(mem_free) char *part = mem_dup(zk->chroot, zk->chroot_len);
-    int64_t deadline_ms = zk_deadline(zk) + zk->session.timeout_ms;
+    int64_t deadline_ms = zk_deadline(zk) + zk->keeper.session.timeout_ms;
     int err = zk->chroot_len ? zk_exists(zk, part, deadline_ms, NULL) : 0;
     for (size_t i = 1; err == DROVER_NO_NODE && i <= zk->chroot_len; i++) {
         if (i < zk->chroot_len && part[i] != '/')

@@ -33,7 +33,7 @@ void zk_leave(struct zk *zk)
 /* After this long without a connection, the session has expired or is about to. */
 int64_t zk_deadline(const struct zk *zk)
 {
-    return clock_boot_ms() + zk->session.timeout_ms;
+    return clock_boot_ms() + zk->keeper.session.timeout_ms;
 }
 
 bool zk_wait(struct zk *zk, int64_t deadline_ms)

@@ -85,7 +85,6 @@ struct zk {
     char *chroot; /* "" or a path */
     size_t chroot_len;
     const struct ACL_vector *acl; /* of the nodes we create */
-    struct keeper_session session;
     void (*wake)(void *arg);
     void *wake_arg;
 

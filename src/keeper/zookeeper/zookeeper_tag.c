@@ -249,7 +249,7 @@ static int resolve(struct zk *zk, struct zk_txn *t)
 
 int zk_tag_resolve(struct zk *zk, struct zk_txn *t)
 {
-    t->deadline_ms = clock_boot_ms() + ZK_RESOLVE_TIMEOUTS * (int64_t)zk->session.timeout_ms;
+    t->deadline_ms = clock_boot_ms() + ZK_RESOLVE_TIMEOUTS * (int64_t)zk->keeper.session.timeout_ms;
     int err = resolve(zk, t);
     return err == DROVER_CLOSED ? DROVER_UNKNOWN : err;
 }

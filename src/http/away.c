@@ -1,8 +1,15 @@
 /*
- * A parked request has one entry for each of its keys, in the bucket of that key. Parking happens
- * on the loop only, waking anywhere. A request that is woken is off all its buckets at once and on
- * its way to the loop; in between, only the loop may free it, and leaves it alone until it has come
- * (exchange_abandon).
+ * Requests that are away from the loop: on a worker, or parked on a topic.
+ *
+ * Handlers on workers. A request goes to a worker and returns to the loop once: after the handler
+ * has returned and after it has answered or parked the request, whichever is later. So the loop and
+ * another thread never own it at the same time. A worker is started when a request is submitted and
+ * none is idle, up to a maximum; further requests queue.
+ *
+ * Topics. A parked request has one entry for each of its keys, in the bucket of that key. Parking
+ * happens on the loop only, waking anywhere. A request that is woken is off all its buckets at once
+ * and on its way to the loop; in between, only the loop may free it, and leaves it alone until it
+ * has come (exchange_abandon).
  */
 #include <xxhash.h>
 
@@ -14,6 +21,25 @@ struct topic_wait {
     struct exchange *x;
     struct topic_wait *next, *prev;
 };
+
+/* Returns a request to the loop, from any thread. */
+static void server_post(struct exchange *x)
+{
+    struct http_server *s = x->server;
+    x->away_next = NULL;
+    LOCKED(&s->lock);
+    *s->posted_last = x;
+    s->posted_last = &x->away_next;
+    uv_async_send(&s->came); /* under the lock, so that the server still exists */
+}
+
+void work_settle(struct exchange *x)
+{
+    if (atomic_fetch_sub(&x->holds, 1) == 1)
+        server_post(x);
+}
+
+/* Topics. */
 
 void http_topic_init(struct http_topic *t)
 {
@@ -113,6 +139,25 @@ size_t http_topic_parked(struct http_topic *t, uint64_t key)
     return count;
 }
 
+/* One that need not wait any more is posted. */
+static void topic_park(struct exchange *x)
+{
+    struct http_topic *t = x->watch.topic;
+    uint64_t began_ms = x->came_ns / 1000000;
+    x->wait_end_ms = began_ms + (uint64_t)x->wait_ms;
+    x->over = x->wait_end_ms <= uv_now(x->server->tcp.loop);
+    x->coming = false;
+    x->parked_before = true;
+    x->conn->waiting++;
+    pthread_mutex_lock(&t->lock);
+    if (x->over || count_wakes(t, x->watch.keys, x->watch.count) != x->watch.seen)
+        wake(x, x->watch.keys[0]);
+    else
+        link_waits(x);
+    pthread_mutex_unlock(&t->lock);
+    conn_answered(x->conn);
+}
+
 bool http_park(struct http_request *r, const struct http_watch *w, int64_t wait_ms)
 {
     struct exchange *x = (struct exchange *)r;
@@ -139,24 +184,6 @@ bool http_wait_over(const struct http_request *r)
 bool http_was_parked(const struct http_request *r)
 {
     return ((const struct exchange *)r)->parked_before;
-}
-
-void topic_park(struct exchange *x)
-{
-    struct http_topic *t = x->watch.topic;
-    uint64_t began_ms = x->came_ns / 1000000;
-    x->wait_end_ms = began_ms + (uint64_t)x->wait_ms;
-    x->over = x->wait_end_ms <= uv_now(x->server->tcp.loop);
-    x->coming = false;
-    x->parked_before = true;
-    x->conn->waiting++;
-    pthread_mutex_lock(&t->lock);
-    if (x->over || count_wakes(t, x->watch.keys, x->watch.count) != x->watch.seen)
-        wake(x, x->watch.keys[0]);
-    else
-        link_waits(x);
-    pthread_mutex_unlock(&t->lock);
-    conn_answered(x->conn);
 }
 
 bool topic_leave(struct exchange *x)
@@ -209,4 +236,120 @@ uint64_t topic_due_ms(const struct conn *c)
         if (!x->away && x->waits && !x->over && !x->coming && (!due || x->wait_end_ms < due))
             due = x->wait_end_ms;
     return due;
+}
+
+/* Workers. */
+
+/* With the lock held. NULL: the workers end. */
+static struct exchange *next_request(struct workers *w)
+{
+    while (!w->first && !w->ending) {
+        w->idle++;
+        pthread_cond_wait(&w->more, &w->lock);
+        w->idle--;
+    }
+    struct exchange *x = w->first;
+    if (x) {
+        w->first = x->away_next;
+        w->queued--;
+        if (!w->first)
+            w->last = &w->first;
+    }
+    return x;
+}
+
+static void *worker_main(void *arg)
+{
+    struct workers *w = arg;
+    struct exchange *x;
+    pthread_mutex_lock(&w->lock);
+    while ((x = next_request(w))) {
+        pthread_mutex_unlock(&w->lock);
+        request_handle(x);
+        work_settle(x);
+        pthread_mutex_lock(&w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+void work_submit(struct exchange *x)
+{
+    struct workers *w = &x->server->workers;
+    struct err_info e;
+    x->away = true;
+    x->away_next = NULL;
+    atomic_store(&x->holds, 2);
+    LOCKED(&w->lock);
+    *w->last = x;
+    w->last = &x->away_next;
+    w->queued++;
+    if (w->queued > w->idle && w->count < HTTP_WORKERS_MAX &&
+        !thread_start(&w->threads[w->count], "http-worker", worker_main, w, &e))
+        w->count++;
+    else if (!w->count)
+        err_fatal("%s", e.text);
+    pthread_cond_signal(&w->more);
+}
+
+void workers_init(struct workers *w)
+{
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->more, NULL);
+    w->last = &w->first;
+}
+
+void workers_release(struct workers *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->ending = true;
+    pthread_cond_broadcast(&w->more);
+    pthread_mutex_unlock(&w->lock);
+    for (size_t i = 0; i < w->count; i++)
+        pthread_join(w->threads[i], NULL);
+    pthread_cond_destroy(&w->more);
+    pthread_mutex_destroy(&w->lock);
+}
+
+static void drop_detached(struct exchange *x)
+{
+    if (x->waits)
+        topic_unpark(x);
+    if (x->status == 0 || x->status >= 400) /* the handler did not run, or took nothing */
+        topic_pass_on(x);
+    x->server->detached--;
+    exchange_free(x);
+}
+
+static void take_one(struct exchange *x)
+{
+    if (!x->conn) {
+        drop_detached(x);
+    } else if (x->woken) {
+        x->conn->waiting--;
+        topic_unpark(x);
+        exchange_run(x);
+    } else if (x->waits) {
+        x->away = false;
+        topic_park(x);
+    } else {
+        x->away = false;
+        exchange_answer(x, x->status, x->content_type, buf_str(&x->reply));
+    }
+}
+
+void server_take_posted(uv_async_t *came)
+{
+    struct http_server *s = came->data;
+    struct exchange *next;
+    pthread_mutex_lock(&s->lock);
+    struct exchange *x = s->posted;
+    s->posted = NULL;
+    s->posted_last = &s->posted;
+    pthread_mutex_unlock(&s->lock);
+    for (; x; x = next) {
+        next = x->away_next;
+        take_one(x);
+    }
+    server_free_if_done(s);
 }

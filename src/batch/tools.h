@@ -1,5 +1,34 @@
+/* tools - what admins do with the whole tree: repair it, and import legacy records. */
+#ifndef BATCH_TOOLS_H
+#define BATCH_TOOLS_H
+
+#include "batch/item.h"
+
 /*
- * legacy - records of Merritt's older queues: read, listed, imported as jobs.
+ * Repair: finds and repairs what a client that works in steps, without transactions, left half
+ * done: jobs in no list, in two, or in another than their status says; entries of jobs that do not
+ * exist; batches whose jobs have all ended; batches and access items that are not in the index.
+ *
+ * The status of a job is taken as true, because the specification changes it first. An item that is
+ * locked is in use: what is wrong there is reported and not repaired. Each repair is one
+ * transaction that insists on the version of the status it was decided by. What only a person can
+ * decide (a job without a status, a status that is not valid, names that are not ids) is reported
+ * and not repaired.
+ */
+
+/* id: of the job or batch, or the path of the node. problem: a sentence. */
+typedef void batch_finding_fn(void *arg, const char *id, const char *problem, bool repaired);
+
+struct batch_repair_totals {
+    int64_t jobs, batches, findings, repaired;
+};
+
+/* Calls fn for each finding. Returns 0 or an error of the keeper. */
+int batch_repair_run(struct batch_call *c, bool repair, batch_finding_fn *fn, void *arg,
+                     struct batch_repair_totals *ret_totals);
+
+/*
+ * Legacy: records of Merritt's older queues: read, listed, imported as jobs.
  *
  * A record is a node whose name is "mrtQ-", the priority in digits, and a number of ten digits:
  * /ingest/mrtQ-02100000000003 has the priority 0210 and the number 3. Its data is
@@ -12,19 +41,15 @@
  * records; the payload becomes its configuration. The transaction that creates the job also creates
  * a mark below /drover/legacy, so that a record is imported once however often an import runs.
  */
-#ifndef BATCH_LEGACY_H
-#define BATCH_LEGACY_H
-
-#include "batch/store.h"
 
 enum batch_legacy_payload { LEGACY_PROPERTIES, LEGACY_JSON, LEGACY_XML };
+extern const char *const BATCH_LEGACY_PAYLOADS[]; /* "properties", ... */
 
 struct batch_legacy {
-    struct str name;     /* of the node */
-    struct str priority; /* its digits */
-    int64_t number;
+    struct str name; /* of the node */
+    int64_t number, time_ms;
+    int priority; /* of the job: 0 to 99 */
     int status;
-    int64_t time_ms;
     enum batch_legacy_payload kind;
     struct str payload;
 };
@@ -34,10 +59,6 @@ int batch_legacy_read(struct str name, struct str data, struct batch_legacy *ret
 
 /* "pending", ...; an unknown status is "status 9", in the arena. */
 const char *batch_legacy_status(struct arena *a, int status);
-const char *batch_legacy_payload(enum batch_legacy_payload kind);
-
-/* 0 to 99. */
-int batch_legacy_priority(const struct batch_legacy *r);
 
 /* The payload as a JSON object, in the arena. */
 struct str batch_legacy_configuration(struct arena *a, const struct batch_legacy *r);

@@ -1,9 +1,0 @@
-/* The room of the DAG: nodes, the scheduler, agents. */
-#ifndef DAG_HTTP_H
-#define DAG_HTTP_H
-
-#include "server/modules.h"
-
-extern const struct module dag_module;
-
-#endif
