@@ -1,10 +1,8 @@
 /* Opening and closing a store, changing its tree, ending its sessions, taking its snapshots. */
 #include "keeper/local/engine.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -309,39 +307,6 @@ static void *checkpoint_main(void *arg)
     return NULL;
 }
 
-/*
- * Creates only the last component: a typo must not create a tree of directories. Its name must be
- * synced before anything in it is durable.
- */
-static int make_dir(const char *dir, struct err_info *ret_error)
-{
-    struct stat st;
-    if (mkdir(dir, 0700) == 0) {
-        CLEANUP(mem_free) char *above = format_path_of(dir, "..");
-        if (fs_sync_dir(&fs_system, above) < 0)
-            return err_set_errno(ret_error, errno, "cannot sync the directory above %s", dir);
-    } else if (errno != EEXIST) {
-        return err_set_errno(ret_error, errno, "cannot make the data directory %s", dir);
-    }
-    if (stat(dir, &st) < 0)
-        return err_set_errno(ret_error, errno, "cannot use the data directory %s", dir);
-    if (!S_ISDIR(st.st_mode))
-        return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is not a directory", dir);
-    return 0;
-}
-
-/* Before anything is created in the directory. */
-static int refuse_foreign(const char *dir, struct err_info *ret_error)
-{
-    CLEANUP(format_dir_release) struct format_dir d = {0};
-    TRY(format_dir_read(dir, &d, ret_error));
-    if (d.foreign && !d.files[FORMAT_SEGMENT].count && !d.files[FORMAT_SNAPSHOT].count)
-        return err_set(ret_error, DROVER_BAD_ARGUMENT,
-                       "%s holds other files (%s) and no data of drover: use an empty directory",
-                       dir, d.foreign_name);
-    return 0;
-}
-
 static int open_journal(struct local *l, const struct recovery *r, struct err_info *ret_error)
 {
     struct journal_options o = {
@@ -366,8 +331,7 @@ static int open_dir(struct local *l, struct err_info *ret_error)
 {
     struct recover_hooks hooks = {.note = l->o.note, .arg = l->o.arg};
     CLEANUP(recovery_release) struct recovery r = {0};
-    TRY(make_dir(l->dir, ret_error));
-    TRY(refuse_foreign(l->dir, ret_error));
+    TRY(format_dir_make(l->dir, ret_error));
     TRY(dirlock_take(l->dir, true, &l->lock_fd, ret_error));
     TRY(recover_read(l->dir, &hooks, &r, ret_error));
     TRY(recover_trim(l->o.fs, l->dir, &r, ret_error));
