@@ -40,6 +40,14 @@ const char *human_time(char *out, int64_t ms)
     return out;
 }
 
+const char *human_utc(char *out, int64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm;
+    strftime(out, HUMAN_SIZE, "%Y-%m-%dT%H:%M:%S", gmtime_r(&seconds, &tm));
+    return out;
+}
+
 const char *human_size(char *out, uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -16,6 +16,9 @@ const char *human_span(char *out, int64_t ms);
 /* "2026-11-16 17:40:05", in the local time zone. ms counts from 1970. */
 const char *human_time(char *out, int64_t ms);
 
+/* "2026-11-16T17:40:05", in UTC; the caller adds the "Z", with the milliseconds or without. */
+const char *human_utc(char *out, int64_t ms);
+
 /* "512 B", "1.5 KiB", "16 MiB" */
 const char *human_size(char *out, uint64_t bytes);
 

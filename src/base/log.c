@@ -3,10 +3,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/human.h"
 #include "base/json.h"
 
 enum { MESSAGE_LEN_MAX = 1000 };
@@ -24,23 +24,14 @@ void log_as_json(void)
     as_json = true;
 }
 
-static void put_time(struct buf *b)
-{
-    int64_t ms = clock_wall_ms();
-    time_t seconds = (time_t)(ms / 1000);
-    char text[32];
-    struct tm tm;
-    gmtime_r(&seconds, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    buf_printf(b, "\"%s.%03dZ\"", text, (int)(ms % 1000));
-}
-
 static void put_json(struct buf *b, const struct level *level, const struct log_field *fields,
                      size_t count, const char *message)
 {
+    int64_t ms = clock_wall_ms();
+    char time[HUMAN_SIZE];
     json_open(b, '{');
     json_key(b, "time");
-    put_time(b);
+    buf_printf(b, "\"%s.%03dZ\"", human_utc(time, ms), (int)(ms % 1000));
     json_member_text(b, "level", str_of(level->name));
     json_member_text(b, "message", str_of(message));
     for (size_t i = 0; i < count; i++)

@@ -1,6 +1,5 @@
 /* Locks by name over HTTP, and tools for admins: legacy records, fsck, the state machines. */
-#include <time.h>
-
+#include "base/human.h"
 #include "batch/server.h"
 #include "batch/tools.h"
 
@@ -109,10 +108,7 @@ static int put_record(void *arg, const struct batch_legacy *r, struct str import
 {
     struct batch_request *d = arg;
     struct buf *b = &d->out;
-    time_t seconds = r->time_ms / 1000;
-    char time[32] = "";
-    struct tm tm;
-
+    char time[HUMAN_SIZE];
     if (err == DROVER_BAD_ARGUMENT)
         return 0; /* not a record */
     json_open(b, '{');
@@ -122,12 +118,11 @@ static int put_record(void *arg, const struct batch_legacy *r, struct str import
         json_close(b, '}');
         return 0;
     }
-    if (gmtime_r(&seconds, &tm))
-        strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm);
     json_member_text(b, "status", str_of(batch_legacy_status(d->call.a, r->status)));
     json_member_int(b, "priority", r->priority);
     json_member_int(b, "number", r->number);
-    json_member_text(b, "time", str_of(time));
+    json_member_text(b, "time",
+                     str_of(arena_printf(d->call.a, "%sZ", human_utc(time, r->time_ms))));
     json_member_text(b, "payload", str_of(BATCH_LEGACY_PAYLOADS[r->kind]));
     json_member_raw(b, "configuration", batch_legacy_configuration(d->call.a, r));
     json_member_text(b, "imported", imported);
@@ -221,9 +216,9 @@ void get_machines(struct http_request *r)
     const struct batch_server *h = r->arg;
     CLEANUP(buf_release) struct buf b = {0};
     json_open(&b, '{');
-    put_machine(&b, "batch", &h->machines.batch);
-    put_machine(&b, "job", &h->machines.job);
-    put_machine(&b, "access", &h->machines.access);
+    put_machine(&b, "batch", &h->store->machines.batch);
+    put_machine(&b, "job", &h->store->machines.job);
+    put_machine(&b, "access", &h->store->machines.access);
     json_close(&b, '}');
     http_reply(r, 200, buf_str(&b));
 }

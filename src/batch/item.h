@@ -285,18 +285,15 @@ int batch_job_require_entry(struct batch_call *c, const struct batch_item *job, 
  * Adds to a transaction that the caller may change the item at a path. With a token: the lock must
  * exist and have that token; the transaction deletes it unless it is kept. Without: there must be
  * no lock. Returns 0 or FENCED.
- */
-int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path, int64_t token,
-                     bool keep);
-
-/*
- * Only the operation, for a caller that knows the lock. The transaction that acquires a job sets
- * its lock once, so its version differs from that of a lock that a foreign client created in its
- * place.
+ *
+ * version KEEPER_ANY_VERSION: reads the lock to compare the token. BATCH_LOCK_VERSION: the caller
+ * knows that the lock had this token. The transaction that acquires a job sets its lock once, so
+ * its version differs from that of a lock that a foreign client created in its place.
  */
 enum { BATCH_LOCK_VERSION = 1 };
 
-void batch_lock_hold(struct batch_txn *t, const char *path, int32_t version, bool keep);
+int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path, int64_t token,
+                     int32_t version, bool keep);
 
 /* FENCED or LOCKED if a transaction failed at the operation of batch_lock_guard(); else err. */
 int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err, int64_t token);

@@ -233,10 +233,8 @@ static int build(struct batch_call *c, struct batch_txn *t, struct batch_transit
     tr->to =
         batch_machine_resolve(i->kind->machine, i->status.state, i->id, tr->move->state, c->why);
     tr->keep = tr->move->keep || (tr->to >= 0 && i->kind->machine->states[tr->to].keeps_lock);
-    if (tr->cached)
-        batch_lock_hold(t, i->path, BATCH_LOCK_VERSION, tr->keep);
-    else
-        TRY(batch_lock_guard(c, t, i->path, tr->move->token, tr->keep));
+    TRY(batch_lock_guard(c, t, i->path, tr->move->token,
+                         tr->cached ? BATCH_LOCK_VERSION : KEEPER_ANY_VERSION, tr->keep));
     if (tr->to < 0)
         return tr->to;
     return kind == BATCH_KIND_BATCH ? add_batch_move(c, t, tr)
@@ -341,7 +339,7 @@ int batch_settle(struct batch_call *c, const char *bid)
     if (err || tr.to == r->batch.processing)
         return err;
     if (state == r->batch.pending) /* the holder of its lock may add jobs */
-        batch_lock_guard(c, &t, tr.item.path, 0, false);
+        batch_lock_guard(c, &t, tr.item.path, 0, KEEPER_ANY_VERSION, false);
     err = add_state(c, &t, &tr);
     if (!err)
         err = batch_txn_commit(c, &t, OP_STATUS);

@@ -295,7 +295,7 @@ static int begin_change(struct batch_call *c, struct batch_txn *t, struct str id
                         struct batch_item *ret_job)
 {
     TRY(batch_item_read(c, BATCH_KIND_JOB, id, ret_job));
-    return token ? batch_lock_guard(c, t, ret_job->path, token, true) : 0;
+    return token ? batch_lock_guard(c, t, ret_job->path, token, KEEPER_ANY_VERSION, true) : 0;
 }
 
 /* The entry of the job moves with its priority. */

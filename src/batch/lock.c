@@ -21,29 +21,24 @@ static int fenced(struct batch_call *c, int64_t token)
                       (long long)token);
 }
 
-void batch_lock_hold(struct batch_txn *t, const char *path, int32_t version, bool keep)
-{
-    if (keep)
-        txn_check(&t->txn, OP_GUARD, version, "%s/lock", path);
-    else
-        txn_delete(&t->txn, OP_GUARD, version, "%s/lock", path);
-}
-
 int batch_lock_guard(struct batch_call *c, struct batch_txn *t, const char *path, int64_t token,
-                     bool keep)
+                     int32_t version, bool keep)
 {
-    struct keeper_stat stat;
     if (!token) {
         txn_create(&t->txn, OP_GUARD, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", path);
         txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s/lock", path);
         return 0;
     }
-    int err = batch_node_exists(c, &stat, "%s/lock", path);
-    if (err == DROVER_NO_NODE || (!err && stat.czxid != token))
-        return fenced(c, token);
-    if (err)
-        return err;
-    batch_lock_hold(t, path, KEEPER_ANY_VERSION, keep);
+    if (version == KEEPER_ANY_VERSION) {
+        struct keeper_stat stat;
+        TRY(batch_node_stat(c, &stat, "%s/lock", path));
+        if (stat.czxid != token) /* 0: there is no lock */
+            return fenced(c, token);
+    }
+    if (keep)
+        txn_check(&t->txn, OP_GUARD, version, "%s/lock", path);
+    else
+        txn_delete(&t->txn, OP_GUARD, version, "%s/lock", path);
     return 0;
 }
 

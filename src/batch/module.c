@@ -68,24 +68,25 @@ static void give_back(void *arg, struct keeper *k)
     context_return(((struct batch_server *)arg)->context, k);
 }
 
-/* Reads the pipeline, if there is one. */
-static int load_machines(struct batch_server *h, const char *file, struct err_info *ret_error)
+/* Reads the machines of a pipeline into the arena. */
+static int load_machines(struct arena *a, const char *file,
+                         const struct batch_machines **ret_machines, struct err_info *ret_error)
 {
     enum { LEN_MAX = 1024 * 1024 };
     CLEANUP(buf_release) struct buf text = {0};
+    struct batch_machines *machines = arena_alloc(a, sizeof *machines);
     struct err_info why;
-
-    h->machines = BATCH_MACHINES_BUILT_IN;
-    if (!file)
-        return 0;
     FILE *f = fopen(file, "re");
     if (!f)
         return err_set(ret_error, DROVER_IO, "cannot open the pipeline '%s': %m", file);
     buf_reserve(&text, LEN_MAX);
     text.len = fread(text.p, 1, LEN_MAX, f);
     fclose(f);
-    int err = batch_machines_load(&h->arena, buf_str(&text), &h->machines, &why);
-    return err ? err_set(ret_error, err, "the pipeline '%s': %s", file, why.text) : 0;
+    int err = batch_machines_load(a, buf_str(&text), machines, &why);
+    if (err)
+        return err_set(ret_error, err, "the pipeline '%s': %s", file, why.text);
+    *ret_machines = machines;
+    return 0;
 }
 
 static void close_server(void *module)
@@ -118,11 +119,8 @@ static const struct option OPTIONS[] = {
 static int open_server(struct context *context, void **ret_module, struct err_info *ret_error)
 {
     struct batch_server *h = mem_zalloc(sizeof *h);
-    struct batch_store_options o = {.machines = &h->machines,
-                                    .changed = on_change,
-                                    .available = wake,
-                                    .stale = on_stale,
-                                    .arg = h};
+    struct batch_store_options o = {
+        .changed = on_change, .available = wake, .stale = on_stale, .arg = h};
     struct batch_thread_options n = {.borrow = borrow,
                                      .give_back = give_back,
                                      .ready = batch_server_ready,
@@ -135,7 +133,7 @@ static int open_server(struct context *context, void **ret_module, struct err_in
 
     h->context = context;
     pthread_mutex_init(&h->lock, NULL);
-    int err = load_machines(h, pipeline, ret_error);
+    int err = pipeline ? load_machines(&h->arena, pipeline, &o.machines, ret_error) : 0;
     if (err) {
         close_server(h);
         return err;

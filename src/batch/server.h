@@ -86,7 +86,6 @@ struct batch_server {
     struct context *context;
     struct batch_store *store;
     struct arena arena; /* holds the machines */
-    struct batch_machines machines;
     struct batch_callbacks *callbacks;
     struct batch_watcher *watcher;
     pthread_mutex_t lock;

@@ -16,9 +16,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "batch/item.h"
 
@@ -168,12 +168,8 @@ struct str batch_now(struct batch_call *c)
 {
     int64_t now_ms = c->store->options.wall_ms ? c->store->options.wall_ms(c->store->options.arg)
                                                : clock_wall_ms();
-    time_t seconds = now_ms / 1000;
-    struct tm tm;
-    char text[32];
-    gmtime_r(&seconds, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    return str_of(arena_printf(c->a, "%s.%03dZ", text, (int)(now_ms % 1000)));
+    char text[HUMAN_SIZE];
+    return str_of(arena_printf(c->a, "%s.%03dZ", human_utc(text, now_ms), (int)(now_ms % 1000)));
 }
 
 void batch_publish(struct batch_call *c, const struct batch_item *i, int from, int to)

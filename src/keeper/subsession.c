@@ -152,12 +152,12 @@ struct subsession_commit {
 
 static void commit_free(struct subsession_commit *p)
 {
-    pthread_mutex_lock(&p->l->lock);
-    if (!--p->l->commits)
-        pthread_cond_broadcast(&p->l->quiet);
-    pthread_mutex_unlock(&p->l->lock);
+    struct subsession *l = p->l;
     arena_release(&p->arena);
     free(p);
+    LOCKED(&l->lock);
+    if (!--l->commits)
+        pthread_cond_broadcast(&l->quiet);
 }
 
 static void on_committed(void *arg, int err, const struct keeper_result *results, size_t count)
@@ -239,8 +239,6 @@ static int node_is_ours(struct subsession *l, const struct subsession_node *n, b
     struct keeper_stat stat;
     CLEANUP(buf_release) struct buf data = {0};
     int err = keeper_get(l->host, n->path, n->czxid ? NULL : &data, &stat);
-    if (err && err != DROVER_NO_NODE)
-        return err;
     if (err)
         *ret_ours = false;
     else if (n->czxid)
@@ -248,7 +246,7 @@ static int node_is_ours(struct subsession *l, const struct subsession_node *n, b
     else
         *ret_ours = stat.ephemeral_owner == l->host->session.id &&
                     str_eq(buf_str(&data), buf_str(&n->data));
-    return 0;
+    return err == DROVER_NO_NODE ? 0 : err;
 }
 
 /*
@@ -262,7 +260,7 @@ static int leave_some(struct subsession *l)
     struct keeper_op ops[LEAVE_MAX];
     size_t n = 0;
     for (uint32_t ref = l->node_len; ref && n < LEAVE_MAX; ref--) {
-        bool ours = false;
+        bool ours;
         TRY(node_is_ours(l, &l->nodes[ref - 1], &ours));
         if (ours)
             ops[n++] = keeper_op_delete(l->nodes[ref - 1].path, KEEPER_ANY_VERSION);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "files.h"
 #include "held_fs.h"
+#include "keeper/local/engine.h"
 #include "store.h"
 
 enum { CROWD = 20, LOOK_MS = 100, SLOW_ROUNDS = 8, SLOW_MS = 10, DEFERRED_MAX = 64 };
@@ -148,17 +149,36 @@ static void changes_during_a_sync_stay_deferred_after_it(void **state)
     close_scene(&c);
 }
 
-/* One at a time: durable when the call that writes it returns, written by its thread. */
+/* The journal forgets how long its rounds took: a busy machine is no slow disk. */
+static void make_fast(struct scene *c)
+{
+    struct local *l = c->s->l;
+
+    pthread_mutex_lock(&l->lock);
+    l->journal.round_us = 0;
+    pthread_mutex_unlock(&l->lock);
+}
+
+/*
+ * One at a time: durable when the call that writes it returns, written by its thread. The writer may
+ * be at work for a moment, with a mark: then the change is left to it.
+ */
 static void a_single_change_is_written_by_the_caller(void **state)
 {
     struct scene c;
 
     (void)state;
     open_scene(&c);
-    for (int i = 0; i < CROWD * 2; i++) {
+    for (int done = 0, tries = 0; done < CROWD * 2; tries++) {
+        make_fast(&c);
         int64_t zxid = submit(&c);
 
-        assert_int_equal(local_deferred(c.s->l), 1);
+        assert_true(tries < CROWD * 4);
+        if (!local_deferred(c.s->l)) {
+            wait_durable(&c, zxid);
+            continue;
+        }
+        done++;
         assert_int_equal(keeper_passed(c.s->k, zxid), 0);
         local_write_deferred(c.s->l);
         assert_int_equal(local_deferred(c.s->l), 0);

@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "keeper/journal/format.h"
 #include "keeper/journal/recover.h"
@@ -64,15 +64,11 @@ static void print_change(FILE *out, const struct tree_change *c)
 static void print_record(void *arg, uint64_t segment, size_t at, const struct tree_changes *c)
 {
     const struct fsck_options *o = arg;
-    time_t seconds = (time_t)(c->time_ms / 1000);
-    char when[64] = "";
-    struct tm tm;
+    char when[HUMAN_SIZE];
     if (!o->dump)
         return;
-    if (gmtime_r(&seconds, &tm))
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm);
     fprintf(o->out, "transaction %" PRId64 ", %s.%03dZ, journal-%010" PRIu64 " offset %zu\n",
-            c->zxid, when, (int)(c->time_ms % 1000), segment, at);
+            c->zxid, human_utc(when, c->time_ms), (int)(c->time_ms % 1000), segment, at);
     for (size_t i = 0; i < c->count; i++)
         print_change(o->out, &c->list[i]);
 }

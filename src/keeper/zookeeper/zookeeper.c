@@ -1,13 +1,14 @@
 /*
- * Opening and closing a keeper on a ZooKeeper ensemble: its URL, its session, its end; and what all
- * requests share: the table of errors and the translation of paths and stats.
+ * Opening and closing a keeper on a ZooKeeper ensemble: its URL, its session, its end; the queue of
+ * callbacks; and what all requests share: the table of errors and the translation of paths and
+ * stats.
  *
  * The chroot is prepended here and not by libzookeeper: paths are copied anyway, one session can
  * create the chroot and use it, and nodes above it can be read.
  *
  * The other files: zookeeper_call.c waits for answers, zookeeper_txn.c has the transactions,
- * zookeeper_tag.c finds the outcome of lost ones, zookeeper_watch.c has persistent watches,
- * zookeeper_queue.c runs callbacks. zookeeper_impl.h describes threads and locks.
+ * zookeeper_tag.c finds the outcome of lost ones, zookeeper_watch.c has persistent watches.
+ * zookeeper_impl.h describes threads and locks.
  */
 #include "keeper/zookeeper/zookeeper.h"
 
@@ -71,11 +72,6 @@ char *zk_full_path(const struct zk *zk, struct str path)
     char *full = mem_alloc(zk->chroot_len + path.len + 1);
     zk_full_path_put(zk, path, false, full);
     return full;
-}
-
-const char *zk_user_path(const struct zk *zk, const char *full)
-{
-    return full[zk->chroot_len] ? full + zk->chroot_len : "/";
 }
 
 struct keeper_stat zk_stat(const struct Stat *s)
@@ -186,13 +182,90 @@ static void on_session(zhandle_t *handle, int type, int state, const char *path,
     pthread_cond_broadcast(&zk->changed);
 }
 
-/* Closing. */
+/*
+ * The queue of the user's callbacks that are due. The keeper's own thread runs them, or
+ * keeper_dispatch() if the options have a wake.
+ *
+ * wake is called when the queue was empty before, and by a dispatch that leaves callbacks behind:
+ * one dispatch runs only those that were due when it began, so that a busy keeper does not block
+ * its user's event loop.
+ */
 
-static bool has_session(const struct zk *zk)
+void zk_ready(struct zk *zk, struct zk_item *item)
 {
-    return zk->connected_before && zk->ended != DROVER_SESSION_EXPIRED &&
-           zk->ended != DROVER_NO_AUTH;
+    bool first = TAILQ_EMPTY(&zk->ready);
+    if (item->queued)
+        return;
+    item->queued = true;
+    TAILQ_INSERT_TAIL(&zk->ready, item, link);
+    zk->ready_count++;
+    if (!zk->wake)
+        pthread_cond_signal(&zk->due);
+    else if (first && !zk->closing) /* closing runs the rest itself */
+        zk->wake(zk->wake_arg);
 }
+
+void zk_unready(struct zk *zk, struct zk_item *item)
+{
+    if (!item->queued)
+        return;
+    item->queued = false;
+    TAILQ_REMOVE(&zk->ready, item, link);
+    zk->ready_count--;
+}
+
+/* Runs up to count callbacks. Does nothing if called from inside one. */
+static void run_items(struct zk *zk, size_t count)
+{
+    struct zk_item *item;
+    if (zk->dispatching)
+        return;
+    zk->dispatching = true;
+    zk->dispatcher = pthread_self();
+    while (count-- > 0 && (item = TAILQ_FIRST(&zk->ready))) {
+        zk_unready(zk, item);
+        item->run(zk, item);
+    }
+    zk->dispatching = false;
+}
+
+static void dispatch(struct keeper *k)
+{
+    struct zk *zk = zk_of(k);
+    if (!zk->wake)
+        return;
+    LOCKED(&zk->lock);
+    run_items(zk, zk->ready_count);
+    if (!zk->dispatching && !TAILQ_EMPTY(&zk->ready))
+        zk->wake(zk->wake_arg);
+}
+
+static void *queue_main(void *arg)
+{
+    struct zk *zk = arg;
+    LOCKED(&zk->lock);
+    while (!zk->stop || !TAILQ_EMPTY(&zk->ready)) {
+        if (TAILQ_EMPTY(&zk->ready))
+            pthread_cond_wait(&zk->due, &zk->lock);
+        run_items(zk, zk->ready_count);
+    }
+    return NULL;
+}
+
+/* Runs the callbacks that are left. */
+static void queue_close(struct zk *zk)
+{
+    pthread_mutex_lock(&zk->lock);
+    zk->stop = true;
+    pthread_cond_signal(&zk->due);
+    while (!zk->thread_runs && !TAILQ_EMPTY(&zk->ready))
+        run_items(zk, zk->ready_count);
+    pthread_mutex_unlock(&zk->lock);
+    if (zk->thread_runs)
+        pthread_join(zk->thread, NULL);
+}
+
+/* Closing. */
 
 /*
  * Waits a while for a connection, which ending the session needs, and for the results of commits.
@@ -233,16 +306,15 @@ static void zk_free(struct zk *zk)
 static void close_keeper(struct keeper *k, bool end_session)
 {
     struct zk *zk = zk_of(k);
-
     pthread_mutex_lock(&zk->lock);
-    bool wait = has_session(zk);
+    bool has_session = zk->connected_before && !zk->ended;
     zk->closing = true;
     if (!zk->ended)
         zk->ended = DROVER_CLOSED;
     pthread_cond_broadcast(&zk->changed);
-    if (wait && end_session)
+    if (has_session && end_session)
         close_wait(zk);
-    else if (wait)
+    else if (has_session)
         abandon_wait(zk);
     pthread_mutex_unlock(&zk->lock);
 
@@ -253,7 +325,7 @@ static void close_keeper(struct keeper *k, bool end_session)
         pthread_cond_wait(&zk->changed, &zk->lock);
     pthread_mutex_unlock(&zk->lock);
     zk_tags_close(zk);
-    zk_queue_close(zk);
+    queue_close(zk);
     zk_free(zk);
 }
 
@@ -267,14 +339,13 @@ static const struct keeper_ops ops = {
     .sync = zk_sync,
     .watch = zk_watch,
     .unwatch = zk_unwatch,
-    .dispatch = zk_dispatch,
+    .dispatch = dispatch,
     .close = close_keeper,
 };
 
 static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
 {
     struct zk *zk = mem_alloc(sizeof *zk);
-
     *zk = (struct zk){
         .keeper = {&ops, o->resume},
         .chroot = mem_dup(chroot.p, chroot.len),
@@ -291,7 +362,6 @@ static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
     TAILQ_INIT(&zk->commits);
     TAILQ_INIT(&zk->ready);
     TAILQ_INIT(&zk->unresolved);
-    SLIST_INIT(&zk->slots);
     TAILQ_INIT(&zk->watched);
     return zk;
 }
@@ -367,7 +437,10 @@ static int session_open(struct zk *zk, const char *hosts, const struct zookeeper
     TRY(session_start(zk, hosts, zo, e));
     TRY(session_wait(zk, hosts, zo ? zo->connect_timeout_ms : 0, e));
     TRY(chroot_make(zk, hosts, e));
-    return zk_queue_start(zk, e);
+    if (!zk->wake)
+        TRY(thread_start(&zk->thread, "zk-callbacks", queue_main, zk, e));
+    zk->thread_runs = !zk->wake;
+    return 0;
 }
 
 int zookeeper_connect(const char *url, const struct zookeeper_options *zo,

@@ -130,20 +130,15 @@ static inline bool zk_rc_is_lost(int rc)
     return zk_err(rc) == DROVER_UNKNOWN;
 }
 
-/* The full path has the chroot in front; the caller frees it. And back. */
+/* The full path has the chroot in front; the caller frees it. */
 char *zk_full_path(const struct zk *zk, struct str path);
 size_t zk_full_path_put(const struct zk *zk, struct str path, bool sequential, char *at);
-const char *zk_user_path(const struct zk *zk, const char *full);
 
 struct keeper_stat zk_stat(const struct Stat *s);
 
-/* zookeeper_queue.c, with the lock held; dispatch and close take it. */
+/* The queue of callbacks, with the lock held. */
 void zk_ready(struct zk *zk, struct zk_item *item);
 void zk_unready(struct zk *zk, struct zk_item *item);
-bool zk_is_dispatcher(struct zk *zk);
-void zk_dispatch(struct keeper *k);
-int zk_queue_start(struct zk *zk, struct err_info *ret_error);
-void zk_queue_close(struct zk *zk); /* runs the callbacks that are left */
 
 /*
  * zookeeper_call.c. Every call of the user runs between enter, which takes the lock or fails with

@@ -157,17 +157,6 @@ static bool is_candidate(const char *name, struct str prefix)
            strspn(name + prefix.len, "0123456789") == DIGITS;
 }
 
-static int read_names(struct zk *zk, const char *full, int64_t deadline_ms,
-                      struct keeper_names *ret_names)
-{
-    CLEANUP(buf_release) struct buf text = {0};
-    struct zk_request r = {
-        .kind = ZK_CHILDREN, .full = full, .deadline_ms = deadline_ms, .data = &text};
-    TRY(zk_request(zk, &r));
-    keeper_names_take(ret_names, &text, r.count);
-    return 0;
-}
-
 /*
  * Writes the full path of the child that the transaction created into the operation's buffer. The
  * latest numbers come first. Several sequential creates of one transaction may share parent and
@@ -180,11 +169,15 @@ static int child_find(struct zk *zk, const struct zk_txn *t, const zoo_op_t *z, 
     struct str prefix = path_name(path), parent = path_parent(path);
     char *full = z->create_op.buf, *at = full + (path.len - prefix.len);
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
+    CLEANUP(buf_release) struct buf text = {0};
+    struct zk_request r = {
+        .kind = ZK_CHILDREN, .full = full, .deadline_ms = t->deadline_ms, .data = &text};
     size_t older = 0;
-
     memcpy(full, parent.p, parent.len);
     full[parent.len] = '\0';
-    int err = read_names(zk, full, t->deadline_ms, &names);
+    int err = zk_request(zk, &r);
+    if (!err)
+        keeper_names_take(&names, &text, r.count);
     for (size_t i = names.count; i-- && older < OLDER_MAX && (!err || err == DROVER_NO_NODE);) {
         struct keeper_stat stat;
         if (!is_candidate(names.names[i], prefix))

@@ -219,7 +219,7 @@ void zk_txn_created(struct zk_txn *t, size_t i, const char *full)
 {
     const struct zk *zk = t->call.zk;
     const zoo_op_t *z = &t->zops[i];
-    const char *path = zk_user_path(zk, full);
+    const char *path = full[zk->chroot_len] ? full + zk->chroot_len : "/";
     int64_t owner = z->create_op.flags & KEEPER_EPHEMERAL ? zk->keeper.session.id : 0;
     t->results[i].path = t->done ? (char *)path : mem_dup(path, strlen(path));
     t->results[i].stat = (struct keeper_stat){

@@ -239,11 +239,9 @@ static struct zk_watched *watched_get(struct zk *zk, struct str path, bool child
             return s;
         }
     }
-    s = mem_zalloc(sizeof *s);
-    s->zk = zk;
-    s->id = ++zk->last_watched_id;
-    s->full = full;
-    s->children = children;
+    s = mem_alloc(sizeof *s);
+    *s = (struct zk_watched){
+        .zk = zk, .id = ++zk->last_watched_id, .full = full, .children = children};
     TAILQ_INIT(&s->watches);
     TAILQ_INSERT_TAIL(&zk->watched, s, link);
     return s;
@@ -317,7 +315,7 @@ void zk_unwatch(struct keeper *k, struct keeper_watch *handle)
     struct zk *zk = zk_of(k);
     LOCKED(&zk->lock);
     watch_detach(w);
-    if (w->running && zk_is_dispatcher(zk)) {
+    if (w->running && pthread_equal(zk->dispatcher, pthread_self())) {
         w->fn = NULL; /* watch_run() frees it */
     } else {
         while (w->running)
