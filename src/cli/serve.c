@@ -56,10 +56,10 @@ static int check_keeper(const struct cmd *c, struct serve_options *o)
         return o->zk_auth ? cmd_usage_error(c, "--zk-auth goes with --keeper") : CMD_OK;
     if (zookeeper_check_url(o->keeper, &e))
         return cmd_usage_error(c, "--keeper: %s", e.text);
-    if (o->data || o->journal != LOCAL_STRICT || o->snapshot_every || is_given(&o->zk))
-        return cmd_usage_error(c,
-                               "--data, --journal, --snapshot-every and --zk are for the embedded "
-                               "keeper and do not go with --keeper");
+    if (o->data || o->journal != LOCAL_STRICT || o->snapshot_every || o->zk_reap_ms ||
+        is_given(&o->zk))
+        return cmd_usage_error(c, "--data, --journal, --snapshot-every, --zk-reap and --zk are for "
+                                  "the embedded keeper and do not go with --keeper");
     o->zk.none = true;
     return CMD_OK;
 }
@@ -119,6 +119,10 @@ static const struct option OPTIONS[] = {
     {"zk", "ADDR:PORT|none",
      "Serve the ZooKeeper protocol there. Default: " ZK_DEFAULT ". Port 0: any free one.",
      option_address, &chosen.zk},
+    {"zk-reap", "TIME",
+     "How often to look for containers without children and nodes whose time to live is\n"
+     "over, and delete them. Default: 60s.",
+     option_span, &chosen.zk_reap_ms, 1, 24 * 3600 * 1000},
     {"snapshot-every", "N",
      "Write a snapshot after N transactions, or after as many as there are nodes if that\n"
      "is more. Default: 200000.",

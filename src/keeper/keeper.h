@@ -66,6 +66,19 @@ enum keeper_flag {
     KEEPER_NO_STAT = 4,    /* its stat is not needed: saves an operation on an ensemble */
 };
 
+/*
+ * Containers and nodes with a time to live, as ZooKeeper encodes them in the owner of a node. A
+ * container is deleted some time after its last child, a TTL node when it has no children and was
+ * not changed for that long. Only clients of the ZooKeeper port make them.
+ */
+#define KEEPER_CONTAINER INT64_MIN
+#define KEEPER_TTL_MAX_MS INT64_C(0xffffffffff)
+
+static inline int64_t keeper_ttl(int64_t ms)
+{
+    return (int64_t)(UINT64_C(0xff) << 56) | ms;
+}
+
 /* SET_ACL is for clients of the ZooKeeper port only. */
 enum keeper_op_kind {
     KEEPER_CREATE,
@@ -83,6 +96,7 @@ struct keeper_op {
     struct str path;
     struct str data; /* create, set */
     struct str acl;  /* create, set ACL: as in acl.h; empty: open to all */
+    int64_t owner;   /* create: KEEPER_CONTAINER or keeper_ttl(); 0: neither */
     int refused;     /* the error of a request that was malformed, reported when it is its turn */
 };
 

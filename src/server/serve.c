@@ -349,6 +349,7 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         .mode = (enum local_mode)s->options.journal,
         .dir = s->options.data,
         .snapshot_every = s->options.snapshot_every,
+        .reap_ms = s->options.zk_reap_ms,
         .note = on_note,
     };
     return local_open(&o, &s->context.local, ret_error);

@@ -18,7 +18,7 @@ struct serve_options {
     struct option_address http, zk; /* where to listen */
     const char *token_file;         /* NULL: no token */
     struct option_list http_hosts;  /* further names of this server */
-    int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms; /* 0: the default */
+    int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms, zk_reap_ms; /* or 0 */
     const struct module *const *modules; /* at most MODULES_MAX, then NULL */
 };
 

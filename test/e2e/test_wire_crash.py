@@ -20,7 +20,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
 from conftest import KEEPER_ONLY, Server, wait_until
-from wire_client import EPHEMERAL, Client, create, get_children, get_ephemerals
+from wire_client import (EPHEMERAL, Client, create, create_container, create_ttl, delete, get_children,
+                         get_ephemerals)
 from zk import free_ports
 
 WAIT_S = 60
@@ -106,6 +107,32 @@ def test_sessions_and_ephemeral_nodes_survive(rise, connect, cleanly):
     assert not any(KazooState.LOST in seen for seen in states)
     clients[0].stop()
     assert sorted(clients[1].get_children("/")) == ["e1", "e2", "zookeeper"]
+
+
+@pytest.mark.parametrize("snapshot", [False, True], ids=["journal", "snapshot"])
+def test_containers_and_times_to_live_survive(rise, snapshot):
+    """They are still what they were, and their ends too are durable."""
+    phoenix = rise("--zk-reap", "50ms", *(["--snapshot-every", "1"] if snapshot else []))
+    with Client(phoenix.port) as c:
+        c.must(create_container("/used"))
+        c.must(create("/used/child"))
+        c.must(create_container("/never"))
+        c.must(create_ttl("/long", 3600 * 1000))
+        c.must(create_ttl("/short", 1000))
+        c.must(create("/plain"))
+        c.end()
+    phoenix.kill()
+    phoenix.start()
+    with Client(phoenix.port) as c:
+        c.must(delete("/used/child"))
+        wait_until(lambda: sorted(c.must(get_children("/"))) == ["long", "never", "plain", "zookeeper"],
+                   "the end of what may go")
+        c.end()
+    phoenix.kill()
+    phoenix.start()
+    with Client(phoenix.port) as c:
+        assert sorted(c.must(get_children("/"))) == ["long", "never", "plain", "zookeeper"]
+        c.end()
 
 
 @pytest.mark.parametrize("away_s", [0, 6.2])

@@ -821,9 +821,70 @@ def flags_that_are_none(w):
     a(get_children(w.root))
 
 
+@scenario
+def containers(w):
+    a, r = w.connect(), w.root
+    a(create_container(r + "/c", b"x"))
+    a(create_container(r + "/c"))
+    a(create_container(ABSENT + "/c"))
+    a(get_data(r + "/c"))
+    a(create2(r + "/c/child", flags=EPHEMERAL))
+    a(exists(r + "/c"))
+    a(multi(create_container(r + "/m"), create(r + "/m/child"), delete(r + "/m/child")))
+    a(multi(create_container(r + "/n"), check(r + ABSENT, 0)))
+    for flags in [0, 2, 4]:
+        a(create_container(r + f"/flags{flags}-", flags=flags))
+    a(create(r + "/mode", flags=CONTAINER))
+    a(create2(r + "/mode2", flags=CONTAINER))
+    a(multi(create(r + "/mode3", flags=CONTAINER)))
+    a(get_ephemerals(r))
+    a(get_children2(r))
+    a(create_container(r + "/bad/"))
+
+
+@scenario
+def times_to_live(w):
+    a, r = w.connect(), w.root
+    a(create_ttl(r + "/t", 3600 * 1000, b"x"))
+    a(create_ttl(r + "/t", 3600 * 1000))
+    a(get_data(r + "/t"))
+    a(create(r + "/t/child"))
+    a(create_ttl(r + "/s-", 3600 * 1000, flags=TTL + 1))
+    a(multi(create_ttl(r + "/m", 3600 * 1000), delete(r + "/t/child")))
+    for ttl_ms in [0, -1, 1 << 40, (1 << 40) - 1, 1 << 62]:
+        a(create_ttl(r + "/wrong", ttl_ms))
+        a(multi(create_ttl(r + "/wrong2", ttl_ms)))
+    for flags in [0, 1, 2, 3, 4]:
+        a(create_ttl(r + "/plain", 1000, flags=flags))
+    for flags in [TTL, TTL + 1]:
+        a(create(r + "/mode", flags=flags))
+        a(create2(r + "/mode", flags=flags))
+        a(multi(create(r + "/mode", flags=flags)))
+        a(create_container(r + "/mode", flags=flags))
+    a(get_children2(r))
+
+
+@scenario
+def ends_of_containers_and_times_to_live(w):
+    """Both servers look every 100 ms. What is deleted is told."""
+    a, b, r = w.connect("a"), w.connect("b"), w.root
+    for path in ["/c", "/never", "/full"]:
+        a(create_container(r + path))
+    a(create(r + "/full/child"))
+    a(create_ttl(r + "/t", 1))
+    b(exists(r + "/t", watch=True))
+    b.wait()
+    b(exists(r + "/t"))
+    b(exists(r + "/c", watch=True))
+    a(create(r + "/c/child"))
+    a(delete(r + "/c/child"))
+    b.wait()
+    b(get_children(r))
+
+
 @pytest.fixture(scope="module", params=["strict", "opportunistic", "none"])
 def drover(request, tmp_path_factory):
-    yield from serve(tmp_path_factory, "--journal", request.param)
+    yield from serve(tmp_path_factory, "--journal", request.param, "--zk-reap", "100ms")
 
 
 @pytest.fixture(scope="module")

@@ -88,8 +88,12 @@ def create2(path, data=b"", acl=OPEN, flags=0):
     return create(path, data, acl, flags, CREATE2)
 
 
-def create_ttl(path, ttl_ms):
-    return Request(CREATE_TTL, create(path, flags=TTL).body + i64(ttl_ms))
+def create_container(path, data=b"", flags=CONTAINER):
+    return create(path, data, flags=flags, kind=CREATE_CONTAINER)
+
+
+def create_ttl(path, ttl_ms, data=b"", flags=TTL):
+    return Request(CREATE_TTL, create(path, data, flags=flags).body + i64(ttl_ms))
 
 
 def delete(path, version=-1):
@@ -245,6 +249,8 @@ class Reader:
 BODIES = {
     CREATE: lambda r: r.text(),
     CREATE2: lambda r: (r.text(), r.stat()),
+    CREATE_CONTAINER: lambda r: (r.text(), r.stat()),
+    CREATE_TTL: lambda r: (r.text(), r.stat()),
     EXISTS: lambda r: r.stat(),
     GET_DATA: lambda r: (r.bytes(), r.stat()),
     SET_DATA: lambda r: r.stat(),

@@ -7,6 +7,7 @@ times not at all. Everything else is kept as it came: errors, bodies, and the ev
 import itertools
 import sys
 
+from wait import wait_until
 from wire_client import Client, Closed, Stat, create
 
 
@@ -37,6 +38,10 @@ class Actor:
     def look(self):
         """Records the events up to now."""
         self.note("told", self.client.take_events())
+
+    def wait(self):
+        """Waits for an event, and records it."""
+        self.note("told", wait_until(self.client.take_events, "an event"))
 
     def note(self, *what):
         self.world.note(self.name, *what)

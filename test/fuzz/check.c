@@ -108,23 +108,25 @@ static const char *check_nodes(const struct tree_nodes *ns)
     return line ? line : check_free_numbers(ns);
 }
 
-/* How many nodes a session's list holds, or -1 with a line. */
-static int64_t count_ephemerals(const struct tree *t, const struct tree_session *s,
-                                const char **line)
+/*
+ * How many nodes a list holds, or -1 with a line: of a session, or, for owner 0, that of containers
+ * and TTL nodes.
+ */
+static int64_t count_owned(const struct tree *t, uint32_t first, int64_t owner, const char **line)
 {
     uint32_t before = 0;
     int64_t count = 0;
 
-    for (uint32_t ref = s->first_ephemeral; ref;
-         ref = node_at(&t->nodes, ref)->more->next_ephemeral) {
+    for (uint32_t ref = first; ref; ref = node_at(&t->nodes, ref)->more->next_owned) {
         const struct tree_node *n = node_at(&t->nodes, ref);
 
-        if (!in_use(&t->nodes, ref) || node_owner(n) != s->id || n->more->child_count)
-            *line = wrong("session %" PRId64 " lists node %" PRIu32, s->id, ref);
-        else if (n->more->prev_ephemeral != before)
-            *line = wrong("ephemeral %" PRIu32 " does not link back", ref);
+        if (!in_use(&t->nodes, ref) || (owner ? node_owner(n) != owner : node_owner(n) >= 0) ||
+            (owner && n->more->child_count))
+            *line = wrong("owner %" PRId64 " lists node %" PRIu32, owner, ref);
+        else if (n->more->prev_owned != before)
+            *line = wrong("owned node %" PRIu32 " does not link back", ref);
         else if (++count > (int64_t)t->nodes.count)
-            *line = wrong("the nodes of session %" PRId64 " run in a circle", s->id);
+            *line = wrong("the nodes of owner %" PRId64 " run in a circle", owner);
         if (*line)
             return -1;
         before = ref;
@@ -136,7 +138,7 @@ static const char *check_sessions(const struct tree *t)
 {
     const struct tree_sessions *s = &t->sessions;
     const char *line = NULL;
-    uint64_t listed = 0, owned = 0;
+    uint64_t listed = 0, owned = 0, reapable = 0;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < s->len && !line; i++) {
@@ -145,12 +147,19 @@ static const char *check_sessions(const struct tree *t)
         count++;
         if (sessions_find(s, s->list[i]->id) != s->list[i])
             return wrong("session %" PRId64 " is not found", s->list[i]->id);
-        listed += (uint64_t)count_ephemerals(t, s->list[i], &line);
+        listed += (uint64_t)count_owned(t, s->list[i]->first_ephemeral, s->list[i]->id, &line);
     }
+    int64_t reapable_listed = line ? 0 : count_owned(t, t->first_reapable, 0, &line);
     if (line)
         return line;
     for (uint32_t ref = NODE_ROOT; ref < t->nodes.top; ref++)
-        owned += in_use(&t->nodes, ref) && node_owner(node_at(&t->nodes, ref));
+        if (in_use(&t->nodes, ref)) {
+            owned += node_owner(node_at(&t->nodes, ref)) > 0;
+            reapable += node_owner(node_at(&t->nodes, ref)) < 0;
+        }
+    if ((uint64_t)reapable_listed != reapable)
+        return wrong("%" PRIu64 " containers and TTL nodes, listed %" PRId64, reapable,
+                     reapable_listed);
     if (listed != owned || owned != t->ephemerals || count != s->count || s->by_id.count != count)
         return wrong("%" PRIu64 " ephemeral nodes, listed %" PRIu64 ", counted %" PRIu64
                      "; %" PRIu32 " sessions, counted %" PRIu32,

@@ -271,6 +271,74 @@ static void a_session_ends_in_parts(void **state)
     assert_int_equal(parts, 4);
 }
 
+static void create_owned(struct fixture *f, const char *path, int64_t owner)
+{
+    struct keeper_op op = keeper_op_create(path, STR(""), 0);
+
+    op.owner = owner;
+    assert_int_equal(apply(f, op, NULL), 0);
+}
+
+/* The paths that may be deleted at a time, in the order in which they are found. */
+static void expect_reapable(struct fixture *f, int64_t now_ms, const char *expected)
+{
+    struct buf path = {0}, found = {0};
+    enum tree_reap more;
+
+    tree_reap_begin(&f->t);
+    while ((more = tree_reap_next(&f->t, now_ms, 1, &path)) != REAP_END)
+        if (more == REAP_FOUND)
+            buf_printf(&found, "%s ", buf_text(&path));
+    assert_string_equal(found.len ? buf_text(&found) : "", expected);
+    buf_release(&path);
+    buf_release(&found);
+}
+
+/* Owners are no sessions: nothing shows them, and nothing ends them but a deletion. */
+static void containers_and_times_to_live(void **state)
+{
+    struct fixture *f = *state;
+    int64_t now_ms;
+
+    create_owned(f, "/c", KEEPER_CONTAINER);
+    create_owned(f, "/t", keeper_ttl(10));
+    create_owned(f, "/u", keeper_ttl(KEEPER_TTL_MAX_MS));
+    assert_int_equal(stat_at(f, "/c").ephemeral_owner, 0);
+    assert_int_equal(stat_at(f, "/t").ephemeral_owner, 0);
+    assert_int_equal(f->t.ephemerals, 0);
+    now_ms = stat_at(f, "/t").mtime_ms;
+    expect_reapable(f, now_ms + 10, ""); /* a container that never had a child stays */
+    expect_reapable(f, now_ms + 11, "/t ");
+    assert_int_equal(create(f, "/t/child", 0), 0);
+    assert_int_equal(create(f, "/c/child", 0), 0);
+    expect_reapable(f, now_ms + 1000000, "");
+    assert_int_equal(apply(f, keeper_op_delete("/t/child", -1), NULL), 0);
+    assert_int_equal(apply(f, keeper_op_delete("/c/child", -1), NULL), 0);
+    expect_reapable(f, now_ms + 11, "/t /c ");
+    expect_reapable(f, now_ms + KEEPER_TTL_MAX_MS + 11, "/u /t /c ");
+    expect_whole(f);
+}
+
+/* The search goes on behind a node that is deleted while it stands there. */
+static void a_search_survives_deletions(void **state)
+{
+    struct fixture *f = *state;
+    struct buf path = {0};
+
+    create_owned(f, "/a", keeper_ttl(1000));
+    create_owned(f, "/b", keeper_ttl(1000));
+    create_owned(f, "/c", keeper_ttl(1000));
+    tree_reap_begin(&f->t);
+    assert_int_equal(tree_reap_next(&f->t, 0, 1, &path), REAP_MORE); /* behind /c */
+    assert_int_equal(apply(f, keeper_op_delete("/b", -1), NULL), 0);
+    assert_int_equal(tree_reap_next(&f->t, INT64_MAX / 2, 9, &path), REAP_FOUND);
+    assert_string_equal(buf_text(&path), "/a");
+    assert_int_equal(apply(f, keeper_op_delete("/a", -1), NULL), 0);
+    assert_int_equal(tree_reap_next(&f->t, INT64_MAX / 2, 9, &path), REAP_END);
+    expect_whole(f);
+    buf_release(&path);
+}
+
 static void set_numbers(struct fixture *f, const char *path, int32_t version, int32_t creations)
 {
     struct tree_node *n = node_at(&f->t.nodes, nodes_find(&f->t.nodes, str_of(path)));
@@ -370,6 +438,8 @@ int main(void)
         CASE(sequence_numbers),
         CASE(ephemerals_go_with_their_session),
         CASE(a_session_ends_in_parts),
+        CASE(containers_and_times_to_live),
+        CASE(a_search_survives_deletions),
         CASE(versions_wrap_around),
         CASE(sequence_numbers_wrap_around),
         CASE(the_longest_sequential_path),

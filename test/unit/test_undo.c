@@ -15,7 +15,7 @@
 /* A stat without the padding behind it, which holds anything. */
 #define STAT_LEN (offsetof(struct keeper_stat, child_count) + sizeof(int32_t))
 
-enum { OPS_MAX = 6 };
+enum { OPS_MAX = 8 };
 
 struct fixture {
     struct tree t, before;
@@ -63,11 +63,23 @@ static struct keeper_op set_acl(const char *path, struct str acl)
         .kind = KEEPER_SET_ACL, .version = KEEPER_ANY_VERSION, .path = str_of(path), .acl = acl};
 }
 
-/* /p with a child, /guarded with a list of its own, /e ephemeral; all of them set once. */
+static struct keeper_op create_owned(const char *path, int64_t owner)
+{
+    struct keeper_op op = keeper_op_create(path, STR(""), 0);
+    op.owner = owner;
+    return op;
+}
+
+/*
+ * /p with a child, /guarded with a list of its own, /e ephemeral, all of them set once; a container
+ * and a node with a time to live.
+ */
 static int set_up(void **state)
 {
     static struct fixture f;
     struct keeper_op ops[] = {
+        create_owned("/container", KEEPER_CONTAINER),
+        create_owned("/mortal", keeper_ttl(1000)),
         keeper_op_create("/p", STR("parent"), 0),
         keeper_op_create("/p/c", STR("child"), 0),
         keeper_op_create("/e", STR(""), KEEPER_EPHEMERAL),
@@ -133,6 +145,11 @@ static void each_kind_alone(void **state)
         keeper_op_delete("/p/c", 0),
         keeper_op_delete("/e", 0),
         keeper_op_delete("/guarded", -1),
+        create_owned("/p/container", KEEPER_CONTAINER),
+        create_owned("/p/mortal", keeper_ttl(5)),
+        keeper_op_create("/container/child", STR(""), 0),
+        keeper_op_delete("/container", -1),
+        keeper_op_delete("/mortal", -1),
         keeper_op_check("/p", 1),
         set_acl("/guarded", OTHER_LIST),
         set_acl("/guarded", STR("")),
@@ -176,6 +193,11 @@ static void entangled(void **state)
           keeper_op_create("/p/n", STR(""), KEEPER_SEQUENTIAL),
           keeper_op_create("/p/n", STR(""), KEEPER_SEQUENTIAL | KEEPER_EPHEMERAL),
           keeper_op_delete("/p/c", -1), keeper_op_create("/p/n", STR(""), KEEPER_SEQUENTIAL)}},
+        {"a container becomes an ephemeral node, and the other way round",
+         4,
+         {keeper_op_delete("/container", -1),
+          keeper_op_create("/container", STR(""), KEEPER_EPHEMERAL), keeper_op_delete("/e", -1),
+          create_owned("/e", KEEPER_CONTAINER)}},
         {"access lists that nobody else has",
          4,
          {set_acl("/p", OTHER_LIST), set_acl("/p", CLOSED_LIST), set_acl("/guarded", STR("")),

@@ -131,7 +131,7 @@ class Node:
     def start(self):
         assert not self.running(), f"server {self.number} runs already"
         command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-                   "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.extendedTypesEnabled=true",
+                   "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=100",
                    "-cp", os.environ.get("ZOOKEEPER_JARS", JARS),
                    "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self.dir / "zoo.cfg")]
         with open(self.dir / "out", "ab") as out:

@@ -208,6 +208,35 @@ int format_remove_before(const struct fs *fs, const char *dir, enum format_kind 
     return 0;
 }
 
+/* Before anything is created in the directory. */
+static int refuse_foreign(const char *dir, struct err_info *ret_error)
+{
+    CLEANUP(format_dir_release) struct format_dir d = {0};
+    TRY(format_dir_read(dir, &d, ret_error));
+    if (d.foreign && !d.files[FORMAT_SEGMENT].count && !d.files[FORMAT_SNAPSHOT].count)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT,
+                       "%s holds other files (%s) and no data of drover: use an empty directory",
+                       dir, d.foreign_name);
+    return 0;
+}
+
+int format_dir_make(const char *dir, struct err_info *ret_error)
+{
+    struct stat st;
+    if (mkdir(dir, 0700) == 0) {
+        CLEANUP(mem_free) char *above = format_path_of(dir, "..");
+        if (fs_sync_dir(&fs_system, above) < 0)
+            return err_set_errno(ret_error, errno, "cannot sync the directory above %s", dir);
+    } else if (errno != EEXIST) {
+        return err_set_errno(ret_error, errno, "cannot make the data directory %s", dir);
+    }
+    if (stat(dir, &st) < 0)
+        return err_set_errno(ret_error, errno, "cannot use the data directory %s", dir);
+    if (!S_ISDIR(st.st_mode))
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is not a directory", dir);
+    return refuse_foreign(dir, ret_error);
+}
+
 static int lock_refused(const char *dir, int fd, struct err_info *ret_error)
 {
     char pid[32] = "";

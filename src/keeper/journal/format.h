@@ -97,6 +97,13 @@ int format_dir_read(const char *dir, struct format_dir *ret_dir, struct err_info
 void format_dir_release(struct format_dir *d);
 
 /*
+ * Makes sure that there is a data directory: refuses one with other files and no data. Creates only
+ * the last component: a typo must not create a tree of directories. Its name must be synced before
+ * anything in it is durable.
+ */
+int format_dir_make(const char *dir, struct err_info *ret_error);
+
+/*
  * One process at a time uses a data directory: it locks the file `lock` with flock() while the
  * descriptor is open, so the lock ends with the process. The content, its pid, only serves error
  * messages.

@@ -204,7 +204,14 @@ int tree_restore_changes(struct tree *t, const struct tree_changes *c, struct er
     return 0;
 }
 
-/* What is wrong with a node, NULL: nothing. Links an ephemeral one to its session. */
+/* A container, or a TTL node in whose owner only bits of a time to live are set. */
+static bool is_lasting_owner(int64_t owner)
+{
+    return owner == KEEPER_CONTAINER ||
+           (owner > keeper_ttl(0) && owner <= keeper_ttl(KEEPER_TTL_MAX_MS));
+}
+
+/* What is wrong with a node, NULL: nothing. Links one that has an owner. */
 static const char *seal_node(struct tree *t, uint32_t ref)
 {
     const struct tree_node *n = node_at(&t->nodes, ref);
@@ -212,14 +219,16 @@ static const char *seal_node(struct tree *t, uint32_t ref)
         return NULL;
     if (is_placeholder(n))
         return "is missing, but something below it is there";
-    if (!node_owner(n))
+    int64_t owner = node_owner(n);
+    if (!owner)
         return NULL;
-    struct tree_session *s = sessions_find(&t->sessions, node_owner(n));
-    if (!s)
+    if (owner < 0 && !is_lasting_owner(owner))
+        return "has an impossible owner";
+    if (owner > 0 && !sessions_find(&t->sessions, owner))
         return "is ephemeral, but its session is missing";
-    if (n->more->child_count)
+    if (owner > 0 && n->more->child_count)
         return "is ephemeral, but has children";
-    tree_link_ephemeral(t, ref, s);
+    tree_link_owned(t, ref, owner);
     return NULL;
 }
 

@@ -1,10 +1,8 @@
 /* Opening and closing a store, changing its tree, ending its sessions, taking its snapshots. */
 #include "keeper/local/engine.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,6 +18,7 @@ enum {
     STALL_MS = 1000, /* a ticker this late was stopped, and so were the clients' signs of life */
     CLOSE_MAX = 512 * 1024,     /* bytes of deletions in one transaction that ends a session */
     SEGMENTS_PER_CLOSE_MAX = 4, /* and never more than a quarter of a segment */
+    REAP_STEPS = 1000,          /* containers and TTL nodes to look at before others get the lock */
     SLICE_BYTES = 64 * 1024,    /* of a snapshot, under the lock */
 };
 
@@ -152,15 +151,45 @@ static int expire(struct local *l, int64_t session, int64_t now_ms)
     return err;
 }
 
+/*
+ * Deletes containers and TTL nodes that may go: a part of them, so that others get the lock. Waits
+ * for room in the journal first, because that may release the lock. With a full disk it tries
+ * again later.
+ */
+static void reap(struct local *l, int64_t now_ms)
+{
+    CLEANUP(buf_release) struct buf path = {0};
+    int64_t wall_ms = l->o.wall_ms(l->o.arg);
+    struct tree_user nobody = {0};
+    struct keeper_result unused = {0};
+    enum tree_reap found = REAP_END;
+    if (now_ms >= l->reap_due_ms) {
+        tree_reap_begin(&l->tree);
+        l->reap_due_ms = now_ms + l->o.reap_ms;
+    }
+    if (!admit(l, record_bound(PATH_MAX_LEN + 128)))
+        found = tree_reap_next(&l->tree, wall_ms, REAP_STEPS, &path);
+    if (found == REAP_FOUND) {
+        struct keeper_op op = keeper_op_delete(buf_text(&path), KEEPER_ANY_VERSION);
+        if (tree_apply(&l->tree, &nobody, wall_ms, &op, 1, &unused, &l->changes) == 0)
+            publish(l, JOURNAL_WRITER);
+    }
+    l->reaping = found != REAP_END;
+}
+
 static void *ticker_main(void *arg)
 {
     struct local *l = arg;
     LOCKED(&l->lock);
+    l->reap_due_ms = clock_boot_ms() + l->o.reap_ms;
     while (!l->stop) {
         int64_t due_ms = sessions_next_deadline(&l->tree.sessions);
         struct tree_session *s;
-        cond_wait_until(&l->tick, &l->lock, due_ms);
+        int64_t wake_ms = due_ms < l->reap_due_ms ? due_ms : l->reap_due_ms;
+        cond_wait_until(&l->tick, &l->lock, l->reaping ? 0 : wake_ms);
         int64_t now_ms = clock_boot_ms();
+        if (l->reaping || now_ms >= l->reap_due_ms)
+            reap(l, now_ms);
         if (due_ms != INT64_MAX && now_ms > due_ms + STALL_MS)
             sessions_touch_all(&l->tree.sessions, now_ms);
         while (!l->stop && (s = sessions_expired(&l->tree.sessions, now_ms)))
@@ -278,39 +307,6 @@ static void *checkpoint_main(void *arg)
     return NULL;
 }
 
-/*
- * Creates only the last component: a typo must not create a tree of directories. Its name must be
- * synced before anything in it is durable.
- */
-static int make_dir(const char *dir, struct err_info *ret_error)
-{
-    struct stat st;
-    if (mkdir(dir, 0700) == 0) {
-        CLEANUP(mem_free) char *above = format_path_of(dir, "..");
-        if (fs_sync_dir(&fs_system, above) < 0)
-            return err_set_errno(ret_error, errno, "cannot sync the directory above %s", dir);
-    } else if (errno != EEXIST) {
-        return err_set_errno(ret_error, errno, "cannot make the data directory %s", dir);
-    }
-    if (stat(dir, &st) < 0)
-        return err_set_errno(ret_error, errno, "cannot use the data directory %s", dir);
-    if (!S_ISDIR(st.st_mode))
-        return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is not a directory", dir);
-    return 0;
-}
-
-/* Before anything is created in the directory. */
-static int refuse_foreign(const char *dir, struct err_info *ret_error)
-{
-    CLEANUP(format_dir_release) struct format_dir d = {0};
-    TRY(format_dir_read(dir, &d, ret_error));
-    if (d.foreign && !d.files[FORMAT_SEGMENT].count && !d.files[FORMAT_SNAPSHOT].count)
-        return err_set(ret_error, DROVER_BAD_ARGUMENT,
-                       "%s holds other files (%s) and no data of drover: use an empty directory",
-                       dir, d.foreign_name);
-    return 0;
-}
-
 static int open_journal(struct local *l, const struct recovery *r, struct err_info *ret_error)
 {
     struct journal_options o = {
@@ -335,8 +331,7 @@ static int open_dir(struct local *l, struct err_info *ret_error)
 {
     struct recover_hooks hooks = {.note = l->o.note, .arg = l->o.arg};
     CLEANUP(recovery_release) struct recovery r = {0};
-    TRY(make_dir(l->dir, ret_error));
-    TRY(refuse_foreign(l->dir, ret_error));
+    TRY(format_dir_make(l->dir, ret_error));
     TRY(dirlock_take(l->dir, true, &l->lock_fd, ret_error));
     TRY(recover_read(l->dir, &hooks, &r, ret_error));
     TRY(recover_trim(l->o.fs, l->dir, &r, ret_error));
@@ -360,6 +355,7 @@ static void set_defaults(struct local_options *o)
     if (o->segment_len < LOCAL_SEGMENT_LEN_MIN)
         o->segment_len = LOCAL_SEGMENT_LEN_MIN;
     o->segment_len -= o->segment_len % RECORD_ALIGN;
+    o->reap_ms = o->reap_ms ? o->reap_ms : LOCAL_REAP_MS;
     o->fs = o->fs ? o->fs : &fs_system;
     o->wall_ms = o->wall_ms ? o->wall_ms : wall_default;
     o->fatal = o->fatal ? o->fatal : fatal_default;

@@ -28,6 +28,7 @@ enum local_mode { LOCAL_STRICT, LOCAL_OPPORTUNISTIC, LOCAL_NONE };
 enum {
     LOCAL_FLUSH_MS = 100,
     LOCAL_SNAPSHOT_EVERY = 200000,
+    LOCAL_REAP_MS = 60 * 1000,
     LOCAL_SEGMENT_LEN = 16 * 1024 * 1024,
     LOCAL_SEGMENT_LEN_MIN = 256 * 1024,
 };
@@ -37,6 +38,7 @@ struct local_options {
     const char *dir;        /* created if it is missing; unused with NONE */
     int64_t snapshot_every; /* transactions; 0: LOCAL_SNAPSHOT_EVERY. Never fewer than nodes. */
     size_t segment_len;     /* 0: LOCAL_SEGMENT_LEN */
+    int64_t reap_ms;        /* empty containers and expired TTL nodes: 0: LOCAL_REAP_MS */
     const struct fs *fs;    /* NULL: the system's */
     int64_t (*wall_ms)(void *arg); /* NULL: the system's */
 

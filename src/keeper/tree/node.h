@@ -32,11 +32,11 @@ struct tree_node_text {
 
 struct tree_node_more {
     int64_t pzxid;
-    int64_t owner; /* session of an ephemeral node, 0: none */
+    int64_t owner; /* > 0: session of an ephemeral node; < 0: a container, a TTL node (keeper.h) */
     uint32_t first_child, child_count;
-    int32_t creations;                       /* of children so far: the next sequence number */
-    uint32_t next_ephemeral, prev_ephemeral; /* of the same owner */
-    uint32_t acl;                            /* number of the list in nodes.acls */
+    int32_t creations;               /* of children so far: the next sequence number */
+    uint32_t next_owned, prev_owned; /* of the same session; or of those without */
+    uint32_t acl;                    /* number of the list in nodes.acls */
     int32_t aversion;
 };
 

@@ -1,4 +1,4 @@
-/* The tree: lists of changes, sessions, its nodes from the start, reads, ephemeral nodes. */
+/* The tree: lists of changes, sessions, its nodes from the start, reads, the owners of nodes. */
 #include "keeper/tree/tree.h"
 
 #include <stdlib.h>
@@ -162,7 +162,7 @@ struct keeper_stat tree_stat(const struct tree_node *n)
         .pzxid = node_pzxid(n),
         .ctime_ms = n->ctime_ms,
         .mtime_ms = n->mtime_ms,
-        .ephemeral_owner = node_owner(n),
+        .ephemeral_owner = node_owner(n) > 0 ? node_owner(n) : 0,
         .version = n->version,
         .aversion = m ? m->aversion : 0,
         .cversion = m ? (int32_t)((uint32_t)m->creations * 2 - (uint32_t)children) : 0,
@@ -199,26 +199,66 @@ int tree_children(const struct tree *t, struct str path, struct buf *ret_text, s
     return 0;
 }
 
-void tree_link_ephemeral(struct tree *t, uint32_t ref, struct tree_session *s)
+static uint32_t *first_owned(struct tree *t, int64_t owner)
 {
-    struct tree_node_more *m = node_more(node_at(&t->nodes, ref));
-    m->owner = s->id;
-    m->prev_ephemeral = 0;
-    m->next_ephemeral = s->first_ephemeral;
-    if (m->next_ephemeral)
-        node_at(&t->nodes, m->next_ephemeral)->more->prev_ephemeral = ref;
-    s->first_ephemeral = ref;
-    t->ephemerals++;
+    return owner < 0 ? &t->first_reapable : &sessions_find(&t->sessions, owner)->first_ephemeral;
 }
 
-void tree_unlink_ephemeral(struct tree *t, uint32_t ref)
+void tree_link_owned(struct tree *t, uint32_t ref, int64_t owner)
+{
+    struct tree_node_more *m = node_more(node_at(&t->nodes, ref));
+    uint32_t *first = first_owned(t, owner);
+    m->owner = owner;
+    m->prev_owned = 0;
+    m->next_owned = *first;
+    if (m->next_owned)
+        node_at(&t->nodes, m->next_owned)->more->prev_owned = ref;
+    *first = ref;
+    t->ephemerals += owner > 0;
+}
+
+void tree_unlink_owned(struct tree *t, uint32_t ref)
 {
     struct tree_node_more *m = node_at(&t->nodes, ref)->more;
-    if (m->prev_ephemeral)
-        node_at(&t->nodes, m->prev_ephemeral)->more->next_ephemeral = m->next_ephemeral;
+    if (t->reap_at == ref)
+        t->reap_at = m->next_owned;
+    if (m->prev_owned)
+        node_at(&t->nodes, m->prev_owned)->more->next_owned = m->next_owned;
     else
-        sessions_find(&t->sessions, m->owner)->first_ephemeral = m->next_ephemeral;
-    if (m->next_ephemeral)
-        node_at(&t->nodes, m->next_ephemeral)->more->prev_ephemeral = m->prev_ephemeral;
-    t->ephemerals--;
+        *first_owned(t, m->owner) = m->next_owned;
+    if (m->next_owned)
+        node_at(&t->nodes, m->next_owned)->more->prev_owned = m->prev_owned;
+    t->ephemerals -= m->owner > 0;
+}
+
+/* As in ZooKeeper, a container that never had a child stays. */
+static bool is_reapable(const struct tree_node *n, int64_t now_ms)
+{
+    const struct tree_node_more *m = n->more;
+    if (m->child_count)
+        return false;
+    if (m->owner == KEEPER_CONTAINER)
+        return m->creations != 0;
+    return now_ms - n->mtime_ms > (m->owner & KEEPER_TTL_MAX_MS);
+}
+
+void tree_reap_begin(struct tree *t)
+{
+    t->reap_at = t->first_reapable;
+}
+
+enum tree_reap tree_reap_next(struct tree *t, int64_t now_ms, uint32_t steps, struct buf *ret_path)
+{
+    while (t->reap_at && steps--) {
+        uint32_t ref = t->reap_at;
+        const struct tree_node *n = node_at(&t->nodes, ref);
+
+        t->reap_at = n->more->next_owned;
+        if (is_reapable(n, now_ms)) {
+            ret_path->len = 0;
+            nodes_put_path(&t->nodes, ref, ret_path);
+            return REAP_FOUND;
+        }
+    }
+    return t->reap_at ? REAP_MORE : REAP_END;
 }

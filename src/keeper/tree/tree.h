@@ -77,7 +77,7 @@ struct tree_change {
     enum tree_change_kind kind;
     int32_t number;  /* create: creations under the parent; set: version; open: timeout in ms;
                         set ACL: aversion */
-    int64_t session; /* create: the owner or 0; open, close: which */
+    int64_t session; /* create: the owner, as in a node; open, close: which */
     struct str path; /* create, set, delete, set ACL */
     struct str data; /* create, set; open: the password */
     struct str acl;  /* create, set ACL; empty: open. Delete: the old one, for the watches only */
@@ -102,7 +102,9 @@ struct tree {
     struct tree_sessions sessions;
     int64_t zxid; /* of the last transaction */
     uint64_t ephemerals;
-    uint64_t placeholders; /* while restoring: nodes of which only descendants are there so far */
+    uint32_t first_reapable; /* containers and TTL nodes, linked like the nodes of a session */
+    uint32_t reap_at;        /* the next one that tree_reap_next() looks at, 0: none */
+    uint64_t placeholders;   /* while restoring: nodes of which only descendants are there so far */
 };
 
 void tree_init(struct tree *t);
@@ -144,6 +146,16 @@ struct tree_session *tree_session_open(struct tree *t, int64_t time_ms, int32_t 
 int tree_session_close(struct tree *t, struct tree_session *s, int64_t time_ms, size_t max_bytes,
                        struct tree_changes *c);
 
+/*
+ * Searches for containers and TTL nodes that may be deleted: begin, then call next until it returns
+ * REAP_END. It looks at up to `steps` of them and returns REAP_FOUND with the path of one in
+ * ret_path, or REAP_MORE. Nodes may come and go in between.
+ */
+enum tree_reap { REAP_END, REAP_MORE, REAP_FOUND };
+
+void tree_reap_begin(struct tree *t);
+enum tree_reap tree_reap_next(struct tree *t, int64_t now_ms, uint32_t steps, struct buf *ret_path);
+
 /* A node in a snapshot. */
 struct tree_node_state {
     struct str path, data;
@@ -168,12 +180,9 @@ int tree_restore_node(struct tree *t, const struct tree_node_state *s, struct er
 int tree_restore_changes(struct tree *t, const struct tree_changes *c, struct err_info *ret_error);
 int tree_seal(struct tree *t, struct err_info *ret_error);
 
-/*
- * For the other parts of the tree. The links of an ephemeral node to its session, and a node's
- * stat.
- */
-void tree_link_ephemeral(struct tree *t, uint32_t ref, struct tree_session *s);
-void tree_unlink_ephemeral(struct tree *t, uint32_t ref);
+/* For the other parts of the tree: makes a node one of its owner's, and a node's stat. */
+void tree_link_owned(struct tree *t, uint32_t ref, int64_t owner);
+void tree_unlink_owned(struct tree *t, uint32_t ref);
 struct keeper_stat tree_stat(const struct tree_node *n);
 
 #endif

@@ -24,7 +24,7 @@ static void undo_change(struct tree *t, const struct tree_change *c)
     switch (c->kind) {
     case CHANGE_CREATE:
         if (node_owner(n))
-            tree_unlink_ephemeral(t, u->ref);
+            tree_unlink_owned(t, u->ref);
         nodes_detach(&t->nodes, u->ref, c->path);
         nodes_free(&t->nodes, u->ref);
         parent->creations = u->number;
@@ -40,7 +40,7 @@ static void undo_change(struct tree *t, const struct tree_change *c)
     case CHANGE_DELETE:
         nodes_attach(&t->nodes, u->ref, c->path);
         if (node_owner(n))
-            tree_link_ephemeral(t, u->ref, sessions_find(&t->sessions, node_owner(n)));
+            tree_link_owned(t, u->ref, node_owner(n));
         parent->pzxid = u->parent_pzxid;
         break;
     case CHANGE_SET_ACL:
@@ -120,7 +120,7 @@ static int create(struct tree_transaction *tx, const struct keeper_op *op,
     struct str path = str_of(result->path);
     if (nodes_find(ns, path))
         return DROVER_EXISTS;
-    if (m->owner)
+    if (m->owner > 0)
         return DROVER_NO_CHILDREN_FOR_EPHEMERALS;
     if (op->flags & KEEPER_EPHEMERAL && !tx->user->session)
         return DROVER_SESSION_EXPIRED;
@@ -133,8 +133,8 @@ static int create(struct tree_transaction *tx, const struct keeper_op *op,
     struct tree_node *n = node_at(ns, undo.ref);
     n->czxid = n->mzxid = tx->c->zxid;
     n->ctime_ms = n->mtime_ms = tx->c->time_ms;
-    if (op->flags & KEEPER_EPHEMERAL)
-        tree_link_ephemeral(tx->t, undo.ref, tx->user->session);
+    if (op->flags & KEEPER_EPHEMERAL || op->owner)
+        tree_link_owned(tx->t, undo.ref, op->owner ? op->owner : tx->user->session->id);
     if (op->acl.len)
         node_set_acl(ns, n, op->acl);
     changes_add(tx->c, (struct tree_change){.kind = CHANGE_CREATE,
@@ -212,7 +212,7 @@ static void take_out(struct tree_transaction *tx, uint32_t ref, struct str path,
     }
     changes_add(tx->c, change);
     if (node_owner(n))
-        tree_unlink_ephemeral(tx->t, ref);
+        tree_unlink_owned(tx->t, ref);
     nodes_detach(ns, ref, path);
     parent->pzxid = tx->c->zxid;
 }

@@ -87,7 +87,7 @@ static void put_sessions(struct wire_conn *c, struct buf *out)
             continue;
         buf_printf(out, "0x%" PRIx64 ":\n", (uint64_t)s->id);
         for (uint32_t ref = s->first_ephemeral; ref;
-             ref = node_at(&t->nodes, ref)->more->next_ephemeral) {
+             ref = node_at(&t->nodes, ref)->more->next_owned) {
             buf_printf(out, "\t");
             nodes_put_path(&t->nodes, ref, out);
             buf_printf(out, "\n");

@@ -195,7 +195,7 @@ void wire_auth(struct wire_conn *c, struct wire_request *q);
 void wire_who_am_i(struct wire_conn *c, struct wire_request *q);
 
 /* wire_multi.c. read_op: false: the request is invalid. */
-bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct arena *a,
+bool wire_read_op(struct wire_conn *c, int type, bool in_multi, struct reader *r, struct arena *a,
                   struct keeper_op *ret_op);
 void wire_multi(struct wire_conn *c, struct wire_request *q);
 void wire_multi_read(struct wire_conn *c, struct wire_request *q);

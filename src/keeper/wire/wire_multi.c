@@ -10,8 +10,6 @@
 
 enum { OP_ERROR = -1 }; /* in a multi: the failed operation, and the end */
 
-enum { FLAGS_COUNT = 7 }; /* the last three are containers and TTL nodes */
-
 static const struct {
     int type;
     enum keeper_op_kind kind;
@@ -51,13 +49,44 @@ static int read_acl(struct wire_conn *c, struct reader *r, struct arena *a, stru
     return 0;
 }
 
-static int check_flags(int type, int32_t flags)
+enum { MODE_CONTAINER = 4 };
+
+/* The modes of a create, by their numbers. */
+static const struct {
+    int flags;
+    bool ttl;
+} MODES[] = {
+    {0},
+    {KEEPER_EPHEMERAL},
+    {KEEPER_SEQUENTIAL},
+    {KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL},
+    [MODE_CONTAINER] = {0},
+    {0, true},
+    {KEEPER_SEQUENTIAL, true},
+};
+
+/*
+ * Reads the mode and, if the request has one, the time to live. A request of its own makes a
+ * container by its type; in a multi the mode counts, whatever the type. False: a multi cannot have
+ * this.
+ */
+static bool read_mode(int type, bool in_multi, struct reader *r, struct keeper_op *op)
 {
-    if (flags < 0 || flags >= FLAGS_COUNT)
-        return DROVER_BAD_ARGUMENT;
-    if (flags & ~(KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL))
-        return DROVER_UNIMPLEMENTED;
-    return type == WIRE_CREATE || type == WIRE_CREATE2 ? 0 : DROVER_UNIMPLEMENTED;
+    int32_t mode = jute_i32(r);
+    int64_t ttl_ms = type == WIRE_CREATE_TTL ? jute_i64(r) : -1;
+    if (mode < 0 || mode >= (int32_t)(sizeof MODES / sizeof *MODES)) {
+        op->refused = DROVER_BAD_ARGUMENT;
+        return true;
+    }
+    bool ttl = MODES[mode].ttl;
+    op->flags = MODES[mode].flags;
+    if (in_multi ? mode == MODE_CONTAINER : type == WIRE_CREATE_CONTAINER)
+        op->owner = KEEPER_CONTAINER;
+    else if (ttl)
+        op->owner = keeper_ttl(ttl_ms);
+    if (ttl ? ttl_ms <= 0 || ttl_ms > KEEPER_TTL_MAX_MS : ttl_ms >= 0 && !in_multi)
+        op->refused = DROVER_BAD_ARGUMENT;
+    return !in_multi || !ttl || type == WIRE_CREATE_TTL;
 }
 
 /* Whether the parent in the path can exist. */
@@ -70,7 +99,7 @@ static bool has_parent(struct str path)
  * ZooKeeper looks up the node, or the parent of a new one, before it validates the rest of a path:
  * an invalid path then gives NO_NODE.
  */
-static int check_path(const struct keeper_op *op)
+static int check_path(struct wire_conn *c, const struct keeper_op *op)
 {
     bool sequential = op->flags & KEEPER_SEQUENTIAL, names = has_parent(op->path);
     if (op->kind == KEEPER_DELETE && path_is_special(op->path))
@@ -79,16 +108,18 @@ static int check_path(const struct keeper_op *op)
         return 0;
     if (names && op->kind == KEEPER_DELETE)
         return DROVER_NO_NODE;
-    if (names && op->kind == KEEPER_CREATE && !path_is_valid(path_parent(op->path), false))
+    if (names && op->kind == KEEPER_CREATE &&
+        !nodes_find(&c->w->l->tree.nodes, path_parent(op->path)))
         return DROVER_NO_NODE;
     return DROVER_BAD_ARGUMENT;
 }
 
 /* All requests have their fields in this order. The arena holds the resolved access list. */
-bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct arena *a,
+bool wire_read_op(struct wire_conn *c, int type, bool in_multi, struct reader *r, struct arena *a,
                   struct keeper_op *ret_op)
 {
     struct keeper_op op = {.version = KEEPER_ANY_VERSION};
+    bool valid = true;
     int acl_err = 0;
 
     if (!find_kind(type, &op.kind))
@@ -99,22 +130,18 @@ bool wire_read_op(struct wire_conn *c, int type, struct reader *r, struct arena 
         op.data = jute_data(r);
     if (create || op.kind == KEEPER_SET_ACL)
         acl_err = read_acl(c, r, a, &op.acl);
-    if (create) {
-        op.flags = jute_i32(r);
-        op.refused = check_flags(type, op.flags);
-    } else {
+    if (create)
+        valid = read_mode(type, in_multi, r, &op);
+    else
         op.version = jute_i32(r);
-    }
-    if (type == WIRE_CREATE_TTL)
-        jute_i64(r);
     if (!op.refused && create && has_parent(op.path))
         op.refused = acl_err;
     if (!op.refused)
-        op.refused = check_path(&op);
+        op.refused = check_path(c, &op);
     if (!op.refused)
         op.refused = acl_err;
     *ret_op = op;
-    return !r->bad;
+    return valid && !r->bad;
 }
 
 /* The header of an operation in a multi. False: the end, or the request is truncated. */
@@ -139,17 +166,19 @@ static void put_error(struct buf *out, int err)
     jute_put_i32(out, err);
 }
 
-/* A create2 is answered as a create, with the path only. */
-static void put_result(struct buf *out, enum keeper_op_kind kind,
+/*
+ * A create2 is answered as a create, with the path only; containers and TTL nodes as a create2.
+ */
+static void put_result(struct buf *out, const struct keeper_op *op,
                        const struct keeper_result *result)
 {
     size_t i = 0;
-    while (KINDS[i].kind != kind)
+    while (KINDS[i].kind != op->kind)
         i++;
-    put_header(out, KINDS[i].type, false, 0);
+    put_header(out, op->owner ? WIRE_CREATE2 : KINDS[i].type, false, 0);
     if (result->path)
         jute_put_bytes(out, str_of(result->path));
-    if (kind == KEEPER_SET)
+    if (op->kind == KEEPER_SET || op->owner)
         jute_put_stat(out, &result->stat);
 }
 
@@ -162,7 +191,7 @@ void wire_multi(struct wire_conn *c, struct wire_request *q)
 
     while (!q->error && next_op(&q->r, &type)) {
         mem_grow(ops, count, cap);
-        if (type == WIRE_SET_ACL || !wire_read_op(c, type, &q->r, &arena, &ops[count]))
+        if (type == WIRE_SET_ACL || !wire_read_op(c, type, true, &q->r, &arena, &ops[count]))
             q->error = WIRE_MARSHALLING_ERROR;
         else if ((acl_bytes += ops[count++].acl.len) > KEEPER_REQUEST_MAX)
             q->error = WIRE_SYSTEM_ERROR; /* resolving can make a list much longer */
@@ -174,7 +203,7 @@ void wire_multi(struct wire_conn *c, struct wire_request *q)
             if (err)
                 put_error(&c->w->body, wire_error(results[i].err));
             else
-                put_result(&c->w->body, ops[i].kind, &results[i]);
+                put_result(&c->w->body, &ops[i], &results[i]);
         keeper_results_release(results, count);
     }
     put_header(&c->w->body, OP_ERROR, true, -1);

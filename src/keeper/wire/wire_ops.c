@@ -55,19 +55,22 @@ bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire
     return !err;
 }
 
-/* create: the path; create2: that and the stat; setData, setACL: the stat; the others: nothing. */
+/*
+ * create: the path; create2 and its kin: that and the stat; setData, setACL: the stat; the others:
+ * nothing.
+ */
 static void op_change(struct wire_conn *c, struct wire_request *q)
 {
     CLEANUP(arena_release) struct arena arena = {0};
     struct keeper_result result = {0};
     struct keeper_op op;
-    if (wire_read_op(c, q->type, &q->r, &arena, &op))
+    if (wire_read_op(c, q->type, false, &q->r, &arena, &op))
         q->error =
             wire_error(engine_apply(c->w->l, c->session, &c->who, &op, 1, &result, JOURNAL_WRITER));
     q->lsn = q->zxid = tree_of(c)->zxid;
     if (result.path)
         jute_put_bytes(&c->w->body, str_of(result.path));
-    if (q->type == WIRE_CREATE2 || q->type == WIRE_SET_DATA || q->type == WIRE_SET_ACL)
+    if (q->type != WIRE_CREATE && q->type != WIRE_DELETE && q->type != WIRE_CHECK)
         jute_put_stat(&c->w->body, &result.stat);
     if (!q->error && q->type == WIRE_SET_ACL)
         c->w->acl_lsn = q->zxid;
@@ -235,7 +238,7 @@ static void op_get_ephemerals(struct wire_conn *c, struct wire_request *q)
     CLEANUP(buf_release) struct buf path = {0};
     int32_t count = 0;
     jute_put_i32(&c->w->body, 0);
-    for (uint32_t ref = s->first_ephemeral; ref; ref = node_at(ns, ref)->more->next_ephemeral) {
+    for (uint32_t ref = s->first_ephemeral; ref; ref = node_at(ns, ref)->more->next_owned) {
         path.len = 0;
         nodes_put_path(ns, ref, &path);
         if (!str_starts(buf_str(&path), prefix))
@@ -305,8 +308,8 @@ static const struct op {
     {WIRE_RECONFIG, NULL, WIRE_RECONFIG_DISABLED},
     {WIRE_CHECK_WATCHES, op_remove_watches},
     {WIRE_REMOVE_WATCHES, op_remove_watches},
-    {WIRE_CREATE_CONTAINER, NULL, WIRE_UNIMPLEMENTED},
-    {WIRE_CREATE_TTL, NULL, WIRE_UNIMPLEMENTED},
+    {WIRE_CREATE_CONTAINER, op_change},
+    {WIRE_CREATE_TTL, op_change},
     {WIRE_AUTH, wire_auth},
     {WIRE_SET_WATCHES, op_set_watches},
     {WIRE_SET_WATCHES2, op_set_watches},
