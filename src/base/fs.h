@@ -45,4 +45,7 @@ int fs_write_all_sync(const struct fs *fs, int fd, const void *data, size_t len,
 /* Makes the names in a directory durable. */
 int fs_sync_dir(const struct fs *fs, const char *dir);
 
+/* Creates the directories above a path. A failure shows when the path itself is created. */
+void fs_make_parents(char *path);
+
 #endif
