@@ -69,14 +69,11 @@ const struct fs fs_system = {
     .pwrite_sync = sys_pwrite_sync,
 };
 
-typedef ssize_t write_fn(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
-
-static int write_all(const struct fs *fs, write_fn *write, int fd, const void *data, size_t len,
-                     off_t at)
+int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at, bool sync)
 {
     const char *p = data;
     while (len) {
-        ssize_t n = write(fs, fd, p, len, at);
+        ssize_t n = (sync ? fs->pwrite_sync : fs->pwrite)(fs, fd, p, len, at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n == 0)
@@ -88,16 +85,6 @@ static int write_all(const struct fs *fs, write_fn *write, int fd, const void *d
         len -= (size_t)n;
     }
     return 0;
-}
-
-int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
-{
-    return write_all(fs, fs->pwrite, fd, data, len, at);
-}
-
-int fs_write_all_sync(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
-{
-    return write_all(fs, fs->pwrite_sync, fd, data, len, at);
 }
 
 int fs_sync_dir(const struct fs *fs, const char *dir)
