@@ -77,7 +77,7 @@ void child_pause(int64_t ms)
 static int make_input(struct str input, struct err_info *ret_error)
 {
     int fd = memfd_create("drover-input", MFD_CLOEXEC);
-    if (fd >= 0 && !fs_write_all(&fs_system, fd, input.p, input.len, 0))
+    if (fd >= 0 && !fs_write_all(&fs_system, fd, input.p, input.len, 0, false))
         return fd;
     int err = err_set_errno(ret_error, errno, "cannot create the input of the command");
     if (fd >= 0)

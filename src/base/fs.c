@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -68,14 +69,11 @@ const struct fs fs_system = {
     .pwrite_sync = sys_pwrite_sync,
 };
 
-typedef ssize_t write_fn(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
-
-static int write_all(const struct fs *fs, write_fn *write, int fd, const void *data, size_t len,
-                     off_t at)
+int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at, bool sync)
 {
     const char *p = data;
     while (len) {
-        ssize_t n = write(fs, fd, p, len, at);
+        ssize_t n = (sync ? fs->pwrite_sync : fs->pwrite)(fs, fd, p, len, at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n == 0)
@@ -89,16 +87,6 @@ static int write_all(const struct fs *fs, write_fn *write, int fd, const void *d
     return 0;
 }
 
-int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
-{
-    return write_all(fs, fs->pwrite, fd, data, len, at);
-}
-
-int fs_write_all_sync(const struct fs *fs, int fd, const void *data, size_t len, off_t at)
-{
-    return write_all(fs, fs->pwrite_sync, fd, data, len, at);
-}
-
 int fs_sync_dir(const struct fs *fs, const char *dir)
 {
     int fd = fs->open(fs, dir, O_RDONLY | O_DIRECTORY, 0);
@@ -109,4 +97,13 @@ int fs_sync_dir(const struct fs *fs, const char *dir)
     fs->close(fs, fd);
     errno = saved;
     return err;
+}
+
+void fs_make_parents(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
 }

@@ -9,6 +9,7 @@
 #ifndef BASE_FS_H
 #define BASE_FS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -36,13 +37,16 @@ struct fs {
 
 extern const struct fs fs_system;
 
-/* Writes all of it: continues after short writes, repeats after EINTR. -1 with errno on failure. */
-int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
-
-/* The same by pwrite_sync, which must be available. */
-int fs_write_all_sync(const struct fs *fs, int fd, const void *data, size_t len, off_t at);
+/*
+ * Writes all of it: continues after short writes, repeats after EINTR. -1 with errno on failure.
+ * sync: by pwrite_sync, which must be available.
+ */
+int fs_write_all(const struct fs *fs, int fd, const void *data, size_t len, off_t at, bool sync);
 
 /* Makes the names in a directory durable. */
 int fs_sync_dir(const struct fs *fs, const char *dir);
+
+/* Creates the directories above a path. A failure shows when the path itself is created. */
+void fs_make_parents(char *path);
 
 #endif

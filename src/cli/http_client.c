@@ -87,9 +87,9 @@ int client_configure(const struct client_options *o, struct client_config *ret_c
 
 int client_connect(struct client *c, const struct client_config *config)
 {
-    const struct transport_options o = {.server = config->server, .token = config->token};
-    return transport_open(&o, &c->transport, &c->error) ? client_error("%s", c->error.text)
-                                                        : CMD_OK;
+    if (transport_open(config->server, config->token, &c->transport, &c->error))
+        return client_error("%s", c->error.text);
+    return CMD_OK;
 }
 
 int client_open(struct client *c, const struct client_options *o)

@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/random.h"
 
 enum { LIMIT_DEFAULT = 1000 };
@@ -22,15 +22,6 @@ static void id_path(struct buf *b)
         buf_printf(b, "%s/drover-client-id", state);
     else
         buf_printf(b, "%s/.local/state/drover-client-id", home && home[0] == '/' ? home : "");
-}
-
-static void make_parents(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
 }
 
 /* 0, or errno; EINVAL when the file holds something else. */
@@ -50,7 +41,7 @@ static int make_id(char *path)
     CLEANUP(buf_release) struct buf temporary = {0};
     uint64_t number;
     int errnum = 0;
-    make_parents(path);
+    fs_make_parents(path);
     random_fill(&number, sizeof number);
     buf_printf(&temporary, "%s.%ld", path, (long)getpid());
     int fd = open(buf_text(&temporary), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -37,8 +37,7 @@ static char *copy_or(const char *given, const char *variable)
 static int make_transport(struct drover_client *c, struct transport **ret_transport,
                           struct err_info *ret_error)
 {
-    struct transport_options o = {.server = c->server, .token = c->token};
-    TRY(transport_open(&o, ret_transport, ret_error));
+    TRY(transport_open(c->server, c->token, ret_transport, ret_error));
     transport_set_stop(*ret_transport, c->stop_fd);
     return 0;
 }

@@ -172,11 +172,9 @@ void dag_call_done(void *call, int err)
 bool http_is_ready(struct http_request *r)
 {
     const struct dag *d = r->arg;
-    char url[LEADER_URL_SIZE];
     if (d->ready)
         return true;
-    leader_url(d->context->leader, url);
-    http_reply_elsewhere(r, url, "the DAG is loading: try again");
+    leader_redirect(d->context->leader, r, "the DAG is loading: try again");
     return false;
 }
 

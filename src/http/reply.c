@@ -252,21 +252,6 @@ void http_add_header(struct http_request *r, const char *name, struct str value)
     buf_put_str(&x->fields, STR("\r\n"));
 }
 
-void http_reply_elsewhere(struct http_request *r, const char *url, const char *nobody)
-{
-    CLEANUP(buf_release) struct buf b = {0};
-    if (!url[0]) {
-        http_add_header(r, "Retry-After", STR("1"));
-        http_reply_error(r, 503, nobody);
-        return;
-    }
-    buf_printf(&b, "%s%.*s", url, STR_ARGS(r->head.path));
-    if (r->head.query.len)
-        buf_printf(&b, "?%.*s", STR_ARGS(r->head.query));
-    http_add_header(r, "Location", buf_str(&b));
-    http_reply_errorf(r, 307, "another server leads: %s", url);
-}
-
 /*
  * Streamed answers. Each piece is a chunk; an HTTP/1.0 client, which knows no chunks, reads until
  * the connection closes.

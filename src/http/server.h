@@ -114,12 +114,6 @@ struct http_memory {
 void http_take_memory(struct http_request *r, struct http_memory *ret_memory);
 void http_memory_release(struct http_memory *m);
 
-/*
- * Redirects to another server: 307, with the same path and query at its URL. When the URL is empty,
- * no server answers yet: 503 with the message and Retry-After.
- */
-void http_reply_elsewhere(struct http_request *r, const char *url, const char *nobody);
-
 /* Adds a header to the answer. */
 void http_add_header(struct http_request *r, const char *name, struct str value);
 

@@ -113,10 +113,10 @@ static bool add_servers(struct transport *t, struct str list)
     return true;
 }
 
-int transport_open(const struct transport_options *o, struct transport **ret_transport,
+int transport_open(const char *server, const char *token, struct transport **ret_transport,
                    struct err_info *ret_error)
 {
-    const char *server = o->server ? o->server : TRANSPORT_SERVER_DEFAULT;
+    server = server ? server : TRANSPORT_SERVER_DEFAULT;
     const struct curl *curl = curl_load(ret_error);
     if (!curl)
         return DROVER_IO;
@@ -128,9 +128,9 @@ int transport_open(const struct transport_options *o, struct transport **ret_tra
                        "'%s' is not the URL of a server, such as " TRANSPORT_SERVER_DEFAULT,
                        server);
     }
-    if (o->token) {
+    if (token) {
         CLEANUP(buf_release) struct buf line = {0};
-        buf_printf(&line, "Authorization: Bearer %s", o->token);
+        buf_printf(&line, "Authorization: Bearer %s", token);
         t->token_line = mem_dup(line.p, line.len);
     }
     t->multi = curl->curl_multi_init();

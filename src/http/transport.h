@@ -31,11 +31,6 @@ enum {
     TRANSPORT_ANSWER_LEN_MAX = 256 * 1024 * 1024,
 };
 
-struct transport_options {
-    const char *server; /* URLs, comma-separated; "host:port" means http://; NULL: the default */
-    const char *token;  /* NULL: none */
-};
-
 struct transport_answer {
     int status;
     struct buf body; /* the caller releases it */
@@ -43,8 +38,11 @@ struct transport_answer {
 
 struct transport;
 
-/* Fails if a URL is not valid. Does not connect. */
-int transport_open(const struct transport_options *o, struct transport **ret_transport,
+/*
+ * server: URLs, comma-separated; "host:port" means http://; NULL: the default. token: NULL: none.
+ * Fails if a URL is not valid. Does not connect.
+ */
+int transport_open(const char *server, const char *token, struct transport **ret_transport,
                    struct err_info *ret_error);
 void transport_close(struct transport *t);
 

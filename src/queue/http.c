@@ -38,13 +38,10 @@ void queue_refuse(struct http_request *r, int err)
 void queue_refuse_task(struct http_request *r, int err)
 {
     struct queue_module *module = r->arg;
-    char url[LEADER_URL_SIZE];
-    if (err != DROVER_NOT_LEADER) {
+    if (err == DROVER_NOT_LEADER)
+        leader_redirect(module->context->leader, r, "no server leads yet: try again");
+    else
         http_reply_err(r, err, NULL);
-        return;
-    }
-    leader_url(module->context->leader, url);
-    http_reply_elsewhere(r, url, "no server leads yet: try again");
 }
 
 bool queue_enter(struct http_request *r, struct queues *qs)

@@ -316,3 +316,20 @@ void leader_url(struct leader *l, char url[LEADER_URL_SIZE])
     LOCKED(&l->lock);
     memcpy(url, l->url, LEADER_URL_SIZE);
 }
+
+void leader_redirect(struct leader *l, struct http_request *r, const char *nobody)
+{
+    char url[LEADER_URL_SIZE];
+    CLEANUP(buf_release) struct buf b = {0};
+    leader_url(l, url);
+    if (!url[0]) {
+        http_add_header(r, "Retry-After", STR("1"));
+        http_reply_error(r, 503, nobody);
+        return;
+    }
+    buf_printf(&b, "%s%.*s", url, STR_ARGS(r->head.path));
+    if (r->head.query.len)
+        buf_printf(&b, "?%.*s", STR_ARGS(r->head.query));
+    http_add_header(r, "Location", buf_str(&b));
+    http_reply_errorf(r, 307, "another server leads: %s", url);
+}

@@ -26,6 +26,7 @@
 enum { LEADER_URL_SIZE = 256, LEADER_FOLLOWERS_MAX = 4 };
 
 struct context;
+struct http_request;
 struct leader;
 
 /* A module that starts and stops with the leadership of this server. */
@@ -62,5 +63,11 @@ void leader_doubt(struct leader *l);
  * struct leader (NULL).
  */
 void leader_url(struct leader *l, char url[LEADER_URL_SIZE]);
+
+/*
+ * Answers 307 with the same path and query at the leader's URL; 503 with Retry-After and the
+ * message while that URL is empty.
+ */
+void leader_redirect(struct leader *l, struct http_request *r, const char *nobody);
 
 #endif

@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "base/buf.h"
 #include "base/file_limit.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
@@ -220,20 +220,6 @@ static void default_data(struct buf *b)
         buf_printf(b, "%s/.local/state/drover", home && home[0] == '/' ? home : "");
 }
 
-/*
- * Creates the parents of the default directory, which a new user does not have yet. A failure shows
- * when the keeper creates the last one. Parents of a directory that was named must exist: a typo
- * should not become a new tree of directories.
- */
-static void make_parents(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-}
-
 /* Start. */
 
 /* Queue workers use the keeper directly, so the server tells them where it is. */
@@ -343,7 +329,11 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
     if (!s->options.data && s->options.journal != LOCAL_NONE) {
         default_data(&s->default_data);
         s->options.data = buf_text(&s->default_data);
-        make_parents(s->default_data.p);
+        /*
+         * A new user does not have them yet. Parents of a directory that was named must exist: a
+         * typo should not become a new tree of directories.
+         */
+        fs_make_parents(s->default_data.p);
     }
     struct local_options o = {
         .mode = (enum local_mode)s->options.journal,

@@ -109,9 +109,7 @@ static void reply(struct task_call *c, const struct task_reply *a)
     if (a->err == DROVER_REFUSED) {
         http_reply_reasons(c->r, a->err, a->errors, a->error_count);
     } else if (a->err == DROVER_NOT_LEADER) {
-        char url[LEADER_URL_SIZE];
-        leader_url(c->h->context->leader, url);
-        http_reply_elsewhere(c->r, url, "no server leads yet: try again");
+        leader_redirect(c->h->context->leader, c->r, "no server leads yet: try again");
     } else if (a->err || c->err) {
         http_reply_err(c->r, a->err ? a->err : c->err, NULL);
     } else if (c->request->kind == TASK_READ) {

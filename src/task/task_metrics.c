@@ -65,14 +65,17 @@ FIGURE(waiting)
 FIGURE(last_id)
 
 static const struct {
-    const char *name, *help;
+    const char *name, *type, *help;
     metrics_read_fn *read;
-} COUNTERS[] = {
-    {"drover_task_updates_total", "Updates, refused ones too.", read_updates},
-    {"drover_task_claims_total", "Claims, also those that got nothing.", read_claims},
-    {"drover_task_claimed_total", "Tasks that were claimed.", read_claimed},
-    {"drover_task_refusals_total", "Updates and claims that were refused.", read_refusals},
-    {"drover_task_commits_total", "Transactions on the keeper.", read_commits},
+} FIGURES[] = {
+    {"drover_task_updates_total", "counter", "Updates, refused ones too.", read_updates},
+    {"drover_task_claims_total", "counter", "Claims, also those that got nothing.", read_claims},
+    {"drover_task_claimed_total", "counter", "Tasks that were claimed.", read_claimed},
+    {"drover_task_refusals_total", "counter", "Updates and claims that were refused.",
+     read_refusals},
+    {"drover_task_commits_total", "counter", "Transactions on the keeper.", read_commits},
+    {"drover_task_waiting_claims", "gauge", "Claims that wait for a task.", read_waiting},
+    {"drover_task_last_id", "gauge", "The last id that was given.", read_last_id},
 };
 
 void task_metrics_open(struct task_metrics *f, struct metrics *m, struct service *s)
@@ -82,11 +85,7 @@ void task_metrics_open(struct task_metrics *f, struct metrics *m, struct service
     f->service = s;
     for (int i = 0; i < 3; i++) /* in the order of enum task_kind */
         f->latency[i] = metrics_histogram(m, "drover_task_seconds", kinds[i], help);
-    for (size_t i = 0; i < sizeof COUNTERS / sizeof *COUNTERS; i++)
-        metrics_read(m, COUNTERS[i].name, "counter", "", COUNTERS[i].help, COUNTERS[i].read, s);
-    metrics_read(m, "drover_task_waiting_claims", "gauge", "", "Claims that wait for a task.",
-                 read_waiting, s);
-    metrics_read(m, "drover_task_last_id", "gauge", "", "The last id that was given.", read_last_id,
-                 s);
+    for (size_t i = 0; i < sizeof FIGURES / sizeof *FIGURES; i++)
+        metrics_read(m, FIGURES[i].name, FIGURES[i].type, "", FIGURES[i].help, FIGURES[i].read, s);
     metrics_collector(m, collect, f);
 }

@@ -128,7 +128,7 @@ static void writes_are_short_or_torn(void **state)
     assert_int_equal(-1, write_file(&b, fd, "abcdefgh", 4));
     expect_content(&b, "file", "1234abcd");
     fs_faulty_arm(b.f, NULL);
-    assert_int_equal(0, fs_write_all(&b.f->fs, fd, "ABCDEFGH", 8, 0));
+    assert_int_equal(0, fs_write_all(&b.f->fs, fd, "ABCDEFGH", 8, 0, false));
     expect_content(&b, "file", "ABCDEFGH");
     b.f->fs.close(&b.f->fs, fd);
     bench_close(&b);

@@ -70,7 +70,7 @@ int blocks_append(struct blocks *b, const struct fs *fs, int fd, const void *dat
 
         memcpy(b->space + before, p, part);
         memset(b->space + end, 0, whole - end);
-        if ((*sync ? fs_write_all_sync : fs_write_all)(fs, fd, b->space, whole, b->at) < 0)
+        if (fs_write_all(fs, fd, b->space, whole, b->at, *sync) < 0)
             return -1;
         memmove(b->space, b->space + last, end - last);
         b->at += (off_t)last;
@@ -179,7 +179,7 @@ static int token_put(struct journal *j, struct write_token *p, const struct jour
     bool synced = run_has_records(b) && !p->dirty;
     if (!p->direct) {
         p->dirty = true;
-        return fs_write_all(j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at);
+        return fs_write_all(j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at, false);
     }
     if (blocks_append(&p->blocks, j->o.fs, b->fd, b->bytes.p, b->bytes.len, b->at, &synced) < 0)
         return -1;

@@ -161,7 +161,8 @@ static int fill(const struct fs *fs, int fd, const struct format_header *h, size
     CLEANUP(mem_free) char *block = mem_zalloc(FILL_LEN);
     format_header_put(block, h);
     for (size_t at = 0; at < len; at += FILL_LEN) {
-        TRY(fs_write_all(fs, fd, block, len - at < FILL_LEN ? len - at : FILL_LEN, (off_t)at));
+        size_t part = len - at < FILL_LEN ? len - at : FILL_LEN;
+        TRY(fs_write_all(fs, fd, block, part, (off_t)at, false));
         TRY(fs->fsync(fs, fd));
         if (at == 0)
             memset(block, 0, FORMAT_HEADER_LEN);

@@ -33,7 +33,7 @@ int snapshot_begin(struct snapshot_writer *w, const struct fs *fs, const char *d
     *w = (struct snapshot_writer){.fs = fs, .dir = dir, .header = *header, .at = sizeof head};
     format_header_put(head, header);
     w->fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (w->fd < 0 || fs_write_all(fs, w->fd, head, sizeof head, 0) < 0)
+    if (w->fd < 0 || fs_write_all(fs, w->fd, head, sizeof head, 0, false) < 0)
         return err_set_errno(ret_error, errno, "cannot write %s", tmp);
     return 0;
 }
@@ -97,7 +97,7 @@ int snapshot_flush(struct snapshot_writer *w, struct err_info *ret_error)
 {
     le_store32(w->out.p, (uint32_t)(w->out.len - BLOCK_HEADER_LEN));
     le_store32(w->out.p + 4, format_checksum(0, w->out.p, w->out.len));
-    if (fs_write_all(w->fs, w->fd, w->out.p, w->out.len, w->at) < 0)
+    if (fs_write_all(w->fs, w->fd, w->out.p, w->out.len, w->at, false) < 0)
         return err_set_errno(ret_error, errno, "cannot write %s/snapshot.tmp", w->dir);
     if ((w->at + (off_t)w->out.len) / SYNC_EVERY != w->at / SYNC_EVERY &&
         w->fs->fdatasync(w->fs, w->fd) < 0)

@@ -165,7 +165,7 @@ static int copy_rest(const struct fsck_options *o, const char *path, uint64_t nu
     snprintf(name, sizeof name, "salvaged-journal-%010" PRIu64 "-from-%zu", number, at);
     CLEANUP(mem_free) char *to = format_path_of(o->dir, name);
     CLEANUP(fd_close) int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0 || fs_write_all(&fs_system, fd, bytes.p + at, bytes.len - at, 0) < 0 ||
+    if (fd < 0 || fs_write_all(&fs_system, fd, bytes.p + at, bytes.len - at, 0, false) < 0 ||
         fsync(fd) < 0)
         return err_set_errno(ret_error, errno, "cannot write %s", to);
     fprintf(o->out, "put aside: %s\n", name);
