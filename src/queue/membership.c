@@ -257,20 +257,15 @@ static void deal(struct share *shares, size_t queue_count, int32_t *owners)
 
 void assign(size_t worker_count, size_t queue_count, const int32_t *holders, int32_t *ret_owners)
 {
-    struct share *shares;
-    if (!worker_count) {
-        for (size_t q = 0; q < queue_count; q++)
-            ret_owners[q] = ASSIGN_NOBODY;
-        return;
-    }
-    shares = mem_zalloc(worker_count * sizeof *shares);
+    CLEANUP(mem_free) struct share *shares = mem_zalloc((worker_count + 1) * sizeof *shares);
     for (size_t q = 0; q < queue_count; q++)
         if (holders[q] != ASSIGN_NOBODY)
             shares[holders[q]].held++;
-    size_shares(shares, worker_count, queue_count);
+    if (worker_count)
+        size_shares(shares, worker_count, queue_count);
     keep(shares, worker_count, queue_count, holders, ret_owners);
-    deal(shares, queue_count, ret_owners);
-    free(shares);
+    if (worker_count)
+        deal(shares, queue_count, ret_owners);
 }
 
 /* Classes. */
