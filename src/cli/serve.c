@@ -17,6 +17,7 @@
 #include "keeper/zookeeper/zookeeper.h"
 #include "queue/http.h"
 #include "server/sessions.h"
+#include "server/status.h"
 #include "task/http.h"
 #include "world/http.h"
 
@@ -57,10 +58,10 @@ static int check_keeper(const struct cmd *c, struct serve_options *o)
     if (zookeeper_check_url(o->keeper, &e))
         return cmd_usage_error(c, "--keeper: %s", e.text);
     if (o->data || o->journal != LOCAL_STRICT || o->snapshot_every || o->zk_reap_ms ||
-        is_given(&o->zk))
+        is_given(&o->wire.listen))
         return cmd_usage_error(c, "--data, --journal, --snapshot-every, --zk-reap and --zk are for "
                                   "the embedded keeper and do not go with --keeper");
-    o->zk.none = true;
+    o->wire.listen.none = true;
     return CMD_OK;
 }
 
@@ -68,7 +69,7 @@ static int check_addresses(const struct cmd *c, const struct serve_options *o)
 {
     if (!o->http.none && !address_is_loopback(&o->http.address) && !o->token_file)
         return cmd_usage_error(c, "--http: an address other than loopback needs --token-file");
-    if (!o->zk.none && !address_is_loopback(&o->zk.address))
+    if (!o->wire.listen.none && !address_is_loopback(&o->wire.listen.address))
         return cmd_usage_error(c, "--zk: only loopback addresses are served");
     return CMD_OK;
 }
@@ -118,7 +119,7 @@ static const struct option OPTIONS[] = {
      option_number, &chosen.http_timeout_ms, 1, 3600 * 1000},
     {"zk", "ADDR:PORT|none",
      "Serve the ZooKeeper protocol there. Default: " ZK_DEFAULT ". Port 0: any free one.",
-     option_address, &chosen.zk},
+     option_address, &chosen.wire.listen},
     {"zk-reap", "TIME",
      "How often to look for containers without children and nodes whose time to live is\n"
      "over, and delete them. Default: 60s.",
@@ -148,7 +149,7 @@ static int run_serve(const struct cmd_call *call)
 {
     TRY(check_keeper(call->cmd, &chosen));
     default_address(&chosen.http, HTTP_DEFAULT);
-    default_address(&chosen.zk, ZK_DEFAULT);
+    default_address(&chosen.wire.listen, ZK_DEFAULT);
     TRY(check_addresses(call->cmd, &chosen));
     if (log_format)
         log_as_json();

@@ -3,8 +3,6 @@
  * that a failed start changes nothing. Signals are caught once everything runs; before that they
  * end the process at once, which recovery handles. The first TERM or INT closes everything in order
  * and restores the default handling of signals, so that a second one ends the process at once.
- *
- * Also here: whether the server is ready, and the metrics of the process and the keeper.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -27,6 +25,7 @@
 #include "keeper/wire/wire.h"
 #include "server/context.h"
 #include "server/serve.h"
+#include "server/status.h"
 
 static const char *const JOURNAL_NAMES[] = {
     [LOCAL_STRICT] = "strict",
@@ -44,168 +43,9 @@ struct serve {
     int64_t seen;   /* changes that were deferred in the last turn */
     bool defers;
     struct wire *wire;
-    struct context context;    /* filled as things are opened */
-    void *opened[MODULES_MAX]; /* of options.modules, the first opened_count */
-    size_t opened_count;
+    struct context context; /* filled as things are opened */
+    struct module_set modules;
 };
-
-/* Health and readiness. */
-
-static void get_healthz(struct http_request *r)
-{
-    http_reply(r, 200, STR("{\"status\":\"ok\"}"));
-}
-
-/* What the server waits for: the keeper, or a module; NULL: nothing. */
-static const char *waits_for(struct serve *s)
-{
-    const struct module *const *modules = s->options.modules;
-    struct keeper *k = context_keeper(&s->context);
-    if (!k)
-        return "the keeper";
-    context_return(&s->context, k);
-    for (size_t i = 0; i < s->opened_count; i++)
-        if (modules[i]->ready && !modules[i]->ready(s->opened[i]))
-            return modules[i]->name;
-    return NULL;
-}
-
-static void answer_ready(struct http_request *r, const char *waiting)
-{
-    if (waiting)
-        http_reply_errorf(r, 503, "waiting for %s", waiting);
-    else
-        get_healthz(r);
-}
-
-/*
- * A session may look alive while the ensemble cannot be reached, so readiness asks the ensemble. A
- * commit does not wait for a connection. The session is not borrowed meanwhile: closing it calls
- * back, too. The callback gets a pointer to the request; NULL: the client has left.
- */
-static void on_probe_gone(struct http_request *r)
-{
-    *(struct http_request **)r->handler_data = NULL;
-}
-
-static void on_probe_done(void *arg, int err, const struct keeper_result *results, size_t count)
-{
-    struct http_request **waiting = arg;
-    (void)results, (void)count;
-    if (*waiting)
-        answer_ready(*waiting, err ? "the ensemble" : NULL);
-    free(waiting);
-}
-
-static int probe_ensemble(struct context *h, struct http_request *r)
-{
-    struct keeper_op look = keeper_op_check("/", KEEPER_ANY_VERSION);
-    struct keeper *k = context_keeper(h);
-    if (!k)
-        return DROVER_UNKNOWN;
-    struct http_request **waiting = mem_alloc(sizeof *waiting);
-    *waiting = r;
-    r->handler_data = waiting;
-    r->gone = on_probe_gone;
-    int err = keeper_commit(k, &look, 1, on_probe_done, waiting);
-    context_return(h, k);
-    if (err)
-        free(waiting);
-    return err;
-}
-
-static void get_readyz(struct http_request *r)
-{
-    struct serve *s = r->arg;
-    const char *waiting = waits_for(s);
-    if (waiting || s->context.local)
-        answer_ready(r, waiting);
-    else if (probe_ensemble(&s->context, r))
-        answer_ready(r, "the ensemble");
-}
-
-static const struct route ROUTES[] = {
-    {METHOD_GET, "/healthz", get_healthz, ROUTE_OPEN, "Tell whether the server runs", "getHealth",
-     .reply = "status:=ok"},
-    {METHOD_GET, "/readyz", get_readyz, 0, "Tell whether the server is ready for requests",
-     "getReadiness", .reply = "status:=ok", .errors = "503 What it waits for"},
-};
-
-/* Metrics of the process and the keeper. */
-
-#define STAT(member, name, type, help)                                                             \
-    {                                                                                              \
-        name, type, help, offsetof(struct local_stats, member)                                     \
-    }
-
-static const struct {
-    const char *name, *type, *help;
-    size_t at;
-} STATS[] = {
-    STAT(zxid, "drover_keeper_zxid", "counter", "The newest transaction."),
-    STAT(durable_zxid, "drover_keeper_durable_zxid", "counter",
-         "The newest transaction that is on disk."),
-    STAT(nodes, "drover_keeper_nodes", "gauge", "Nodes in the tree."),
-    STAT(sessions, "drover_keeper_sessions", "gauge", "Sessions."),
-    STAT(ephemerals, "drover_keeper_ephemerals", "gauge", "Ephemeral nodes."),
-    STAT(watches, "drover_keeper_watches", "gauge", "Watches."),
-    STAT(journal_records, "drover_journal_records_total", "counter",
-         "Records written to the journal."),
-    STAT(journal_bytes, "drover_journal_bytes_total", "counter", "Bytes written to the journal."),
-    STAT(journal_syncs, "drover_journal_syncs_total", "counter", "Syncs of the journal."),
-    STAT(snapshots, "drover_snapshots_total", "counter", "Snapshots written."),
-    STAT(snapshot_zxid, "drover_snapshot_zxid", "gauge",
-         "The transaction at which the newest snapshot begins."),
-};
-
-static void collect_keeper(void *arg, struct buf *page)
-{
-    struct context *h = arg;
-    struct local_stats stats;
-    local_stats(h->local, &stats);
-    for (size_t i = 0; i < sizeof STATS / sizeof *STATS; i++) {
-        uint64_t value; /* signed members are never negative */
-        memcpy(&value, (const char *)&stats + STATS[i].at, sizeof value);
-        metrics_put_family(page, STATS[i].name, STATS[i].type, STATS[i].help);
-        metrics_put_sample(page, STATS[i].name, STR(""), (double)value);
-    }
-}
-
-static double read_version(void *arg)
-{
-    (void)arg;
-    return 1;
-}
-
-static double read_ready(void *arg)
-{
-    return !waits_for(arg);
-}
-
-static double read_resident(void *arg)
-{
-    FILE *in = fopen("/proc/self/statm", "re");
-    unsigned long pages = 0;
-    (void)arg;
-    if (in) {
-        if (fscanf(in, "%*u %lu", &pages) != 1)
-            pages = 0;
-        fclose(in);
-    }
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
-}
-
-static void register_metrics(struct serve *s)
-{
-    struct metrics *to = s->context.metrics;
-    metrics_read(to, "drover_info", "gauge", "version=\"" DROVER_VERSION "\"", "The version.",
-                 read_version, NULL);
-    metrics_read(to, "drover_ready", "gauge", NULL, "1 when /readyz says so.", read_ready, s);
-    metrics_read(to, "process_resident_memory_bytes", "gauge", NULL, "Memory in use.",
-                 read_resident, NULL);
-    if (s->context.local)
-        metrics_collector(to, collect_keeper, &s->context);
-}
 
 /* The default data directory. */
 
@@ -274,16 +114,17 @@ static bool on_rest(void *arg)
 
 static void close_opened(struct serve *s)
 {
-    while (s->opened_count) {
-        s->opened_count--;
-        s->options.modules[s->opened_count]->close(s->opened[s->opened_count]);
+    struct module_set *m = &s->modules;
+    while (m->open_count) {
+        m->open_count--;
+        m->all[m->open_count]->close(m->open[m->open_count]);
     }
 }
 
 /* Without HTTP the modules could not be reached: only the ZooKeeper port is served. */
 static int open_modules(struct serve *s, struct err_info *ret_error)
 {
-    const struct module *const *modules = s->options.modules;
+    struct module_set *m = &s->modules;
     struct route_table tables[MODULES_MAX + 3];
     size_t count = 0;
     if (!s->context.http)
@@ -295,19 +136,18 @@ static int open_modules(struct serve *s, struct err_info *ret_error)
     s->context.url = http_url(s->context.http);
     s->context.keeper_url = keeper_url(s);
     TRY(context_open(&s->context, &s->loop, ret_error));
-    for (size_t i = 0; modules[i]; s->opened_count = ++i) {
+    for (size_t i = 0; m->all[i]; m->open_count = ++i) {
         assert(i < MODULES_MAX);
-        int err = modules[i]->open(&s->context, &s->opened[i], ret_error);
+        int err = m->all[i]->open(&s->context, &m->open[i], ret_error);
         if (err) {
             close_opened(s); /* at once: the loop must not start what they would do */
             return err;
         }
-        if (modules[i]->routes)
-            tables[count++] = modules[i]->routes(s->opened[i]);
+        if (m->all[i]->routes)
+            tables[count++] = m->all[i]->routes(m->open[i]);
     }
-    register_metrics(s);
-    tables[count++] =
-        (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, s, .tag = "Server"};
+    status_metrics(m);
+    tables[count++] = status_routes(m);
     tables[count++] = metrics_routes(s->context.metrics);
     tables[count++] = events_routes(s->context.events);
     http_serve(s->context.http, tables, count);
@@ -446,8 +286,8 @@ static int start(struct serve *s, struct err_info *ret_error)
 {
     if (!s->options.http.none)
         TRY(listen_http(s, ret_error));
-    if (!s->options.zk.none)
-        TRY(wire_listen(&s->loop, &s->options.zk.address, &s->wire, ret_error));
+    if (!s->options.wire.listen.none)
+        TRY(wire_listen(&s->loop, &s->options.wire, &s->wire, ret_error));
     TRY(open_keeper(s, ret_error));
     return open_modules(s, ret_error);
 }
@@ -465,12 +305,13 @@ static void release(struct serve *s)
 
 int serve(const struct serve_options *o)
 {
-    struct serve s = {.options = *o};
+    struct serve s = {.options = *o, .modules.all = o->modules};
     struct err_info e;
     signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of the write */
     file_limit_raise();
     UV_CHECK(uv_loop_init(&s.loop));
     s.context.metrics = metrics_new();
+    s.modules.context = &s.context;
     int err = start(&s, &e);
     if (err) {
         log_error("%s", e.text);

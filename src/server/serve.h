@@ -6,18 +6,18 @@
 
 #include "base/option.h"
 #include "keeper/local/local.h"
+#include "keeper/wire/wire.h"
 
 struct module;
 
-enum { MODULES_MAX = 16 };
-
 struct serve_options {
-    const char *data;               /* NULL: the default */
-    const char *keeper, *zk_auth;   /* of an ensemble; NULL: the embedded keeper */
-    int journal;                    /* enum local_mode */
-    struct option_address http, zk; /* where to listen */
-    const char *token_file;         /* NULL: no token */
-    struct option_list http_hosts;  /* further names of this server */
+    const char *data;             /* NULL: the default */
+    const char *keeper, *zk_auth; /* of an ensemble; NULL: the embedded keeper */
+    int journal;                  /* enum local_mode */
+    struct option_address http;   /* where to listen */
+    struct wire_options wire;
+    const char *token_file;        /* NULL: no token */
+    struct option_list http_hosts; /* further names of this server */
     int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms, zk_reap_ms; /* or 0 */
     const struct module *const *modules; /* at most MODULES_MAX, then NULL */
 };

@@ -326,14 +326,14 @@ static void step(struct world *w)
 
 static void serve_once(void)
 {
-    struct sockaddr_storage address = {0};
+    struct wire_options o = {0};
     struct err_info why;
 
     if (server)
         return;
     uv_loop_init(&loop);
-    uv_ip4_addr("127.0.0.1", 0, (struct sockaddr_in *)&address);
-    FUZZ_CHECK(wire_listen(&loop, &address, &server, &why) == 0);
+    uv_ip4_addr("127.0.0.1", 0, (struct sockaddr_in *)&o.listen.address);
+    FUZZ_CHECK(wire_listen(&loop, &o, &server, &why) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

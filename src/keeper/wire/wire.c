@@ -95,14 +95,16 @@ int wire_port(const struct sockaddr_storage *address)
     return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
-int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct wire **ret_wire,
+int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret_wire,
                 struct err_info *ret_error)
 {
+    const struct sockaddr_storage *address = &o->listen.address;
     struct wire *w = mem_zalloc(sizeof *w);
     struct sockaddr_storage bound;
     char name[48];
     int len = sizeof bound;
 
+    w->o = *o;
     TAILQ_INIT(&w->conns);
     UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));

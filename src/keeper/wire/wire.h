@@ -28,6 +28,7 @@
 
 #include <uv.h>
 
+#include "base/option.h"
 #include "keeper/local/local.h"
 
 enum {
@@ -43,10 +44,15 @@ enum {
     WIRE_PATIENCE_MS = 10 * 1000,      /* for the connect request, and to read the last answer */
 };
 
+/* What `drover serve` lets the operator choose; 0: the default. */
+struct wire_options {
+    struct option_address listen;
+};
+
 struct wire;
 
 /* Binds and listens. Call wire_serve with the store before the loop runs. */
-int wire_listen(uv_loop_t *loop, const struct sockaddr_storage *address, struct wire **ret_wire,
+int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret_wire,
                 struct err_info *ret_error);
 void wire_serve(struct wire *w, struct local *l);
 

@@ -77,6 +77,7 @@ TAILQ_HEAD(wire_conns, wire_conn);
 LIST_HEAD(wire_noted, wire_conn);
 
 struct wire {
+    struct wire_options o;
     uv_tcp_t listener;
     uv_async_t news; /* another thread has changed something for a connection */
     struct local *l;

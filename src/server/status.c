@@ -1,0 +1,170 @@
+#include "server/status.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "http/metrics.h"
+
+static void get_healthz(struct http_request *r)
+{
+    http_reply(r, 200, STR("{\"status\":\"ok\"}"));
+}
+
+/* What the server waits for: the keeper, or a module; NULL: nothing. */
+static const char *waits_for(struct module_set *m)
+{
+    struct keeper *k = context_keeper(m->context);
+    if (!k)
+        return "the keeper";
+    context_return(m->context, k);
+    for (size_t i = 0; i < m->open_count; i++)
+        if (m->all[i]->ready && !m->all[i]->ready(m->open[i]))
+            return m->all[i]->name;
+    return NULL;
+}
+
+static void answer_ready(struct http_request *r, const char *waiting)
+{
+    if (waiting)
+        http_reply_errorf(r, 503, "waiting for %s", waiting);
+    else
+        get_healthz(r);
+}
+
+/*
+ * A session may look alive while the ensemble cannot be reached, so readiness asks the ensemble. A
+ * commit does not wait for a connection. The session is not borrowed meanwhile: closing it calls
+ * back, too. The callback gets a pointer to the request; NULL: the client has left.
+ */
+static void on_probe_gone(struct http_request *r)
+{
+    *(struct http_request **)r->handler_data = NULL;
+}
+
+static void on_probe_done(void *arg, int err, const struct keeper_result *results, size_t count)
+{
+    struct http_request **waiting = arg;
+    (void)results, (void)count;
+    if (*waiting)
+        answer_ready(*waiting, err ? "the ensemble" : NULL);
+    free(waiting);
+}
+
+static int probe_ensemble(struct context *h, struct http_request *r)
+{
+    struct keeper_op look = keeper_op_check("/", KEEPER_ANY_VERSION);
+    struct keeper *k = context_keeper(h);
+    if (!k)
+        return DROVER_UNKNOWN;
+    struct http_request **waiting = mem_alloc(sizeof *waiting);
+    *waiting = r;
+    r->handler_data = waiting;
+    r->gone = on_probe_gone;
+    int err = keeper_commit(k, &look, 1, on_probe_done, waiting);
+    context_return(h, k);
+    if (err)
+        free(waiting);
+    return err;
+}
+
+static void get_readyz(struct http_request *r)
+{
+    struct module_set *m = r->arg;
+    const char *waiting = waits_for(m);
+    if (waiting || m->context->local)
+        answer_ready(r, waiting);
+    else if (probe_ensemble(m->context, r))
+        answer_ready(r, "the ensemble");
+}
+
+static const struct route ROUTES[] = {
+    {METHOD_GET, "/healthz", get_healthz, ROUTE_OPEN, "Tell whether the server runs", "getHealth",
+     .reply = "status:=ok"},
+    {METHOD_GET, "/readyz", get_readyz, 0, "Tell whether the server is ready for requests",
+     "getReadiness", .reply = "status:=ok", .errors = "503 What it waits for"},
+};
+
+struct route_table status_routes(struct module_set *m)
+{
+    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, m, .tag = "Server"};
+}
+
+/* Metrics of the process and the keeper. */
+
+#define STAT(member, name, type, help)                                                             \
+    {                                                                                              \
+        name, type, help, offsetof(struct local_stats, member)                                     \
+    }
+
+static const struct {
+    const char *name, *type, *help;
+    size_t at;
+} STATS[] = {
+    STAT(zxid, "drover_keeper_zxid", "counter", "The newest transaction."),
+    STAT(durable_zxid, "drover_keeper_durable_zxid", "counter",
+         "The newest transaction that is on disk."),
+    STAT(nodes, "drover_keeper_nodes", "gauge", "Nodes in the tree."),
+    STAT(sessions, "drover_keeper_sessions", "gauge", "Sessions."),
+    STAT(ephemerals, "drover_keeper_ephemerals", "gauge", "Ephemeral nodes."),
+    STAT(watches, "drover_keeper_watches", "gauge", "Watches."),
+    STAT(journal_records, "drover_journal_records_total", "counter",
+         "Records written to the journal."),
+    STAT(journal_bytes, "drover_journal_bytes_total", "counter", "Bytes written to the journal."),
+    STAT(journal_syncs, "drover_journal_syncs_total", "counter", "Syncs of the journal."),
+    STAT(snapshots, "drover_snapshots_total", "counter", "Snapshots written."),
+    STAT(snapshot_zxid, "drover_snapshot_zxid", "gauge",
+         "The transaction at which the newest snapshot begins."),
+};
+
+static void collect_keeper(void *arg, struct buf *page)
+{
+    struct context *h = arg;
+    struct local_stats stats;
+    local_stats(h->local, &stats);
+    for (size_t i = 0; i < sizeof STATS / sizeof *STATS; i++) {
+        uint64_t value; /* signed members are never negative */
+        memcpy(&value, (const char *)&stats + STATS[i].at, sizeof value);
+        metrics_put_family(page, STATS[i].name, STATS[i].type, STATS[i].help);
+        metrics_put_sample(page, STATS[i].name, STR(""), (double)value);
+    }
+}
+
+static double read_version(void *arg)
+{
+    (void)arg;
+    return 1;
+}
+
+static double read_ready(void *arg)
+{
+    return !waits_for(arg);
+}
+
+static double read_resident(void *arg)
+{
+    FILE *in = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+    (void)arg;
+    if (in) {
+        if (fscanf(in, "%*u %lu", &pages) != 1)
+            pages = 0;
+        fclose(in);
+    }
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+void status_metrics(struct module_set *m)
+{
+    struct metrics *to = m->context->metrics;
+    metrics_read(to, "drover_info", "gauge", "version=\"" DROVER_VERSION "\"", "The version.",
+                 read_version, NULL);
+    metrics_read(to, "drover_ready", "gauge", NULL, "1 when /readyz says so.", read_ready, m);
+    metrics_read(to, "process_resident_memory_bytes", "gauge", NULL, "Memory in use.",
+                 read_resident, NULL);
+    if (m->context->local)
+        metrics_collector(to, collect_keeper, m->context);
+}
