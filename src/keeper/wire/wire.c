@@ -95,6 +95,23 @@ int wire_port(const struct sockaddr_storage *address)
     return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
+static struct wire_options with_defaults(struct wire_options o)
+{
+    const struct {
+        int64_t *value, otherwise;
+    } limits[] = {
+        {&o.packet_max, WIRE_PACKET_MAX},
+        {&o.connections_per_address, WIRE_CONNECTIONS_MAX},
+        {&o.timeout_min_ms, KEEPER_TIMEOUT_MIN_MS},
+        {&o.timeout_max_ms, KEEPER_TIMEOUT_MAX_MS},
+        {&o.hello_ms, WIRE_HELLO_MS},
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (!*limits[i].value)
+            *limits[i].value = limits[i].otherwise;
+    return o;
+}
+
 int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret_wire,
                 struct err_info *ret_error)
 {
@@ -104,7 +121,7 @@ int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret
     char name[48];
     int len = sizeof bound;
 
-    w->o = *o;
+    w->o = with_defaults(*o);
     TAILQ_INIT(&w->conns);
     UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));

@@ -41,12 +41,17 @@ enum {
     WIRE_WATCHES_MAX = 100000,         /* of one connection */
     WIRE_IDS_MAX = 16,                 /* identities of a connection */
     WIRE_CREDENTIAL_MAX = 4096,        /* bytes of user:password */
-    WIRE_PATIENCE_MS = 10 * 1000,      /* for the connect request, and to read the last answer */
+    WIRE_HELLO_MS = 10 * 1000,         /* to send the connect request */
+    WIRE_FINISH_MS = 10 * 1000,        /* to read the last answer */
 };
 
 /* What `drover serve` lets the operator choose; 0: the default. */
 struct wire_options {
     struct option_address listen;
+    int64_t packet_max; /* bytes of a request */
+    int64_t connections_per_address;
+    int64_t timeout_min_ms, timeout_max_ms; /* of sessions */
+    int64_t hello_ms;                       /* from the connection to the connect request */
 };
 
 struct wire;

@@ -183,7 +183,7 @@ static bool take_packet(struct wire_conn *c)
         c->in.len = 0;
         return false;
     }
-    if (len < 0 || len > WIRE_PACKET_MAX) {
+    if (len < 0 || len > c->w->o.packet_max) {
         wire_conn_close(c);
         return false;
     }
@@ -287,7 +287,7 @@ void wire_conn_finish(struct wire_conn *c)
 {
     c->close_when_sent = true;
     uv_read_stop((uv_stream_t *)&c->tcp);
-    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0));
+    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_FINISH_MS, 0));
 }
 
 static void name_peer(struct wire_conn *c)
@@ -325,7 +325,7 @@ static void conn_start(struct wire_conn *c, int err)
     }
     uv_tcp_nodelay(&c->tcp, 1);
     name_peer(c);
-    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0));
+    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, (uint64_t)c->w->o.hello_ms, 0));
     start_reading(c);
 }
 
