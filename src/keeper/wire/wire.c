@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/uv_check.h"
+#include "keeper/journal/record.h"
 #include "keeper/wire/wire_impl.h"
 
 static void on_connection(uv_stream_t *stream, int status)
@@ -95,6 +96,8 @@ int wire_port(const struct sockaddr_storage *address)
     return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
+_Static_assert(WIRE_PACKET_LIMIT <= (int)RECORD_MAX, "a change would not fit into a record");
+
 static struct wire_options with_defaults(struct wire_options o)
 {
     const struct {
@@ -126,6 +129,10 @@ int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret
     UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));
     w->listener.data = w->news.data = w;
+    if (o->super_file && wire_read_super(o, &w->super, ret_error)) {
+        wire_close(w);
+        return DROVER_BAD_ARGUMENT;
+    }
     int err = uv_tcp_bind(&w->listener, (const struct sockaddr *)address, 0);
     if (!err)
         err = uv_listen((uv_stream_t *)&w->listener, WIRE_BACKLOG, on_connection);
@@ -169,6 +176,7 @@ static void on_closed(uv_handle_t *handle)
     struct wire *w = handle->data;
     buf_release(&w->head);
     buf_release(&w->body);
+    free(w->super);
     free(w);
 }
 

@@ -41,6 +41,7 @@ static void on_handle_closed(uv_handle_t *handle)
     TAILQ_REMOVE(&w->conns, c, link);
     pthread_mutex_unlock(&w->l->lock);
     w->conn_count--;
+    wire_host_leave(c);
     free(c);
 }
 
@@ -290,23 +291,12 @@ void wire_conn_finish(struct wire_conn *c)
     UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_FINISH_MS, 0));
 }
 
-static void name_peer(struct wire_conn *c)
-{
-    struct sockaddr_storage address = {0};
-    int len = sizeof address;
-    char ip[48] = "";
-    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&address, &len) < 0)
-        return;
-    uv_ip_name((struct sockaddr *)&address, ip, sizeof ip);
-    snprintf(c->peer, sizeof c->peer, "%s:%d", ip, wire_port(&address));
-    c->ids[c->who.count++] = (struct acl_id){STR("ip"), {mem_dup(ip, strlen(ip)), strlen(ip)}};
-}
-
 static struct wire_conn *conn_new(struct wire *w)
 {
     struct wire_conn *c = mem_zalloc(sizeof *c);
     c->w = w;
-    c->who.ids = c->ids;
+    c->who = (struct acl_who){
+        .ids = c->ids, .all = w->o.skip_acl, .no_digest = w->o.digest == WIRE_NO_DIGEST};
     UV_CHECK(uv_tcp_init(w->listener.loop, &c->tcp));
     UV_CHECK(uv_timer_init(w->listener.loop, &c->patience));
     c->tcp.data = c->patience.data = c;
@@ -319,12 +309,13 @@ static struct wire_conn *conn_new(struct wire *w)
 
 static void conn_start(struct wire_conn *c, int err)
 {
-    if (err < 0 || c->w->conn_count > WIRE_CONNECTIONS_MAX) {
+    bool fits = wire_host_enter(c) && c->w->conn_count <= WIRE_CONNECTIONS_MAX;
+    c->w->rejected += !fits;
+    if (err < 0 || !fits) {
         wire_conn_close(c);
         return;
     }
     uv_tcp_nodelay(&c->tcp, 1);
-    name_peer(c);
     UV_CHECK(uv_timer_start(&c->patience, on_patience_over, (uint64_t)c->w->o.hello_ms, 0));
     start_reading(c);
 }
