@@ -76,7 +76,7 @@ void sha1(struct str text, unsigned char ret_sum[SHA1_LEN])
 
 void base64_put(struct buf *b, const unsigned char *bytes, size_t len)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char digits[] = BASE64_DIGITS;
     for (size_t at = 0; at < len; at += 3) {
         size_t rest = len - at < 3 ? len - at : 3;
         uint32_t three = (uint32_t)bytes[at] << 16;

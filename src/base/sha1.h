@@ -13,6 +13,8 @@ enum { SHA1_LEN = 20 };
 
 void sha1(struct str text, unsigned char ret_sum[SHA1_LEN]);
 
+#define BASE64_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
 /* Appends, with padding. */
 void base64_put(struct buf *b, const unsigned char *bytes, size_t len);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/address.h"
+#include "base/human.h"
 #include "base/log.h"
 #include "batch/server.h"
 #include "cli/cmd.h"
@@ -24,8 +25,13 @@
 #define HTTP_DEFAULT "127.0.0.1:8048"
 #define ZK_DEFAULT "127.0.0.1:8049"
 
+enum { TIMEOUT_LIMIT_MS = 24 * 24 * 3600 * 1000 }; /* the protocol has 31 bits */
+
 _Static_assert(LOCAL_SNAPSHOT_EVERY == 200000 && LOCAL_FLUSH_MS == 100 &&
-                   HTTP_REQUEST_TIMEOUT_MS == 10000 && HTTP_CONNECTIONS_MAX == 16384,
+                   HTTP_REQUEST_TIMEOUT_MS == 10000 && HTTP_CONNECTIONS_MAX == 16384 &&
+                   WIRE_PACKET_MAX == 1048575 && WIRE_CONNECTIONS_MAX == 10000 &&
+                   WIRE_HELLO_MS == 10000 && KEEPER_TIMEOUT_MIN_MS == 1000 &&
+                   KEEPER_TIMEOUT_MAX_MS == 3600 * 1000,
                "--help names these");
 
 /* The modules, in the order in which they open. */
@@ -34,6 +40,9 @@ static const struct module *const MODULES[] = {
 };
 
 _Static_assert(sizeof MODULES / sizeof *MODULES <= MODULES_MAX + 1, "too many modules");
+
+static struct serve_options chosen = {.modules = MODULES};
+static int log_format;
 
 static bool is_given(const struct option_address *a)
 {
@@ -47,24 +56,6 @@ static void default_address(struct option_address *a, const char *text)
         option_address(&(struct option){.target = a}, text, &e);
 }
 
-/* Options that need an ensemble, and options that an ensemble excludes. */
-static int check_keeper(const struct cmd *c, struct serve_options *o)
-{
-    struct err_info e;
-    if (!o->keeper && o->zk_timeout_ms)
-        return cmd_usage_error(c, "--zk-timeout-ms goes with --keeper");
-    if (!o->keeper)
-        return o->zk_auth ? cmd_usage_error(c, "--zk-auth goes with --keeper") : CMD_OK;
-    if (zookeeper_check_url(o->keeper, &e))
-        return cmd_usage_error(c, "--keeper: %s", e.text);
-    if (o->data || o->journal != LOCAL_STRICT || o->snapshot_every || o->zk_reap_ms ||
-        is_given(&o->wire.listen))
-        return cmd_usage_error(c, "--data, --journal, --snapshot-every, --zk-reap and --zk are for "
-                                  "the embedded keeper and do not go with --keeper");
-    o->wire.listen.none = true;
-    return CMD_OK;
-}
-
 static int check_addresses(const struct cmd *c, const struct serve_options *o)
 {
     if (!o->http.none && !address_is_loopback(&o->http.address) && !o->token_file)
@@ -73,9 +64,6 @@ static int check_addresses(const struct cmd *c, const struct serve_options *o)
         return cmd_usage_error(c, "--zk: only loopback addresses are served");
     return CMD_OK;
 }
-
-static struct serve_options chosen = {.modules = MODULES};
-static int log_format;
 
 static const struct option OPTIONS[] = {
     {"data", "DIR",
@@ -124,12 +112,93 @@ static const struct option OPTIONS[] = {
      "How often to look for containers without children and nodes whose time to live is\n"
      "over, and delete them. Default: 60s.",
      option_span, &chosen.zk_reap_ms, 1, 24 * 3600 * 1000},
+    {"zk-super", "FILE",
+     "A client of the ZooKeeper port that authenticates as the user in this file may do\n"
+     "everything. The file has user:DIGEST, as ZooKeeper's superDigest.",
+     option_text, &chosen.wire.super_file},
+    {"zk-digest", "SHA1|SHA-256|SHA-512|none",
+     "The sum in the ids of digest authentication; none: there is no such\n"
+     "authentication. Default: SHA1.",
+     option_choice, &chosen.wire.digest},
+    {"zk-require-auth", NULL,
+     "Refuse requests of clients of the ZooKeeper port that have not authenticated with a\n"
+     "digest.",
+     option_flag, &chosen.wire.require_auth},
+    {"zk-skip-acl", NULL,
+     "Do not enforce access lists: every client of the ZooKeeper port may do everything.",
+     option_flag, &chosen.wire.skip_acl},
+    {"zk-max-buffer", "BYTES",
+     "The longest request that the ZooKeeper port accepts. Default: 1048575.", option_number,
+     &chosen.wire.packet_max, 1024, WIRE_PACKET_LIMIT},
+    {"zk-connections-per-address", "N",
+     "Maximum number of connections to the ZooKeeper port from one address. Default:\n"
+     "10000, the maximum of all addresses together.",
+     option_number, &chosen.wire.connections_per_address, 1, WIRE_CONNECTIONS_MAX},
+    {"zk-min-session-timeout", "TIME",
+     "The shortest session timeout on the ZooKeeper port; who asks for less gets this.\n"
+     "Default: 1s.",
+     option_span, &chosen.wire.timeout_min_ms, 1, TIMEOUT_LIMIT_MS},
+    {"zk-max-session-timeout", "TIME", "The longest one; who asks for more gets this. Default: 1h.",
+     option_span, &chosen.wire.timeout_max_ms, 1, TIMEOUT_LIMIT_MS},
+    {"zk-hello-timeout", "TIME",
+     "How long a client may take from its connection to the ZooKeeper port to its connect\n"
+     "request. Default: 10s.",
+     option_span, &chosen.wire.hello_ms, 1, 3600 * 1000},
     {"snapshot-every", "N",
      "Write a snapshot after N transactions, or after as many as there are nodes if that\n"
      "is more. Default: 200000.",
      option_number, &chosen.snapshot_every, 1, INT64_MAX},
     {0},
 };
+
+/* Of the embedded keeper, its ZooKeeper port included, unless it asks for what an ensemble does. */
+static bool excludes_ensemble(const struct option *o)
+{
+    const char *target = o->target, *wire = (const char *)&chosen.wire;
+    if (o->target == &chosen.journal)
+        return chosen.journal != LOCAL_STRICT;
+    if (o->target == &chosen.wire.listen)
+        return !chosen.wire.listen.none;
+    return o->target == &chosen.data || o->target == &chosen.snapshot_every ||
+           o->target == &chosen.zk_reap_ms ||
+           (target >= wire && target < wire + sizeof chosen.wire);
+}
+
+/* Options that need an ensemble, and options that an ensemble excludes. */
+static int check_keeper(const struct cmd_call *call, struct serve_options *o)
+{
+    const struct cmd *c = call->cmd;
+    struct err_info e;
+    if (!o->keeper && o->zk_timeout_ms)
+        return cmd_usage_error(c, "--zk-timeout-ms goes with --keeper");
+    if (!o->keeper)
+        return o->zk_auth ? cmd_usage_error(c, "--zk-auth goes with --keeper") : CMD_OK;
+    if (zookeeper_check_url(o->keeper, &e))
+        return cmd_usage_error(c, "--keeper: %s", e.text);
+    for (size_t i = 0; OPTIONS[i].name; i++)
+        if (call->values[i].given && excludes_ensemble(&OPTIONS[i]))
+            return cmd_usage_error(c,
+                                   "--%s is for the embedded keeper and does not go with --keeper",
+                                   OPTIONS[i].name);
+    o->wire.listen.none = true;
+    return CMD_OK;
+}
+
+/* The options of the ZooKeeper port that contradict each other. */
+static int check_wire(const struct cmd *c, const struct wire_options *o)
+{
+    int64_t min_ms = o->timeout_min_ms ? o->timeout_min_ms : KEEPER_TIMEOUT_MIN_MS;
+    int64_t max_ms = o->timeout_max_ms ? o->timeout_max_ms : KEEPER_TIMEOUT_MAX_MS;
+    char min[HUMAN_SIZE], max[HUMAN_SIZE];
+    if (min_ms > max_ms)
+        return cmd_usage_error(
+            c, "--zk-min-session-timeout, %s, is more than --zk-max-session-timeout, %s",
+            human_span(min, min_ms), human_span(max, max_ms));
+    if (o->digest == WIRE_NO_DIGEST && (o->super_file || o->require_auth))
+        return cmd_usage_error(c, "--%s does not go with --zk-digest none",
+                               o->super_file ? "zk-super" : "zk-require-auth");
+    return CMD_OK;
+}
 
 /* The options of the modules, and --log. */
 static size_t more_options(struct option *to)
@@ -147,7 +216,8 @@ static size_t more_options(struct option *to)
 
 static int run_serve(const struct cmd_call *call)
 {
-    TRY(check_keeper(call->cmd, &chosen));
+    TRY(check_keeper(call, &chosen));
+    TRY(check_wire(call->cmd, &chosen.wire));
     default_address(&chosen.http, HTTP_DEFAULT);
     default_address(&chosen.wire.listen, ZK_DEFAULT);
     TRY(check_addresses(call->cmd, &chosen));

@@ -5,12 +5,12 @@
  */
 #include "http/head.h"
 
-#include <errno.h>
 #include <llhttp.h>
 #include <stdio.h>
 #include <strings.h>
 
 #include "base/mem.h"
+#include "base/secret.h"
 
 ssize_t head_scan(const char *p, size_t len, size_t *scanned)
 {
@@ -390,15 +390,8 @@ static bool is_token(const char *text)
 
 int token_read(const char *path, char **ret_token, struct err_info *ret_error)
 {
-    char line[TOKEN_LEN_MAX + 2] = "";
-    FILE *in = fopen(path, "re");
-    bool failed = !in || (!fgets(line, sizeof line, in) && ferror(in));
-    int errnum = errno;
-    if (in)
-        fclose(in);
-    if (failed)
-        return err_set_errno(ret_error, errnum, "cannot read %s", path);
-    line[strcspn(line, "\r\n")] = '\0';
+    char line[TOKEN_LEN_MAX + 2];
+    TRY(secret_read(path, line, sizeof line, ret_error));
     if (!is_token(line) || strlen(line) > TOKEN_LEN_MAX)
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
                        "%s does not begin with a token: a line of %d to %d visible characters",

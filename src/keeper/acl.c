@@ -100,7 +100,7 @@ static bool is_known_as(const struct acl_who *who, struct acl_id wanted)
 bool acl_allows(struct str list, int permission, const struct acl_who *who)
 {
     struct reader r = {list.p, list.len, false};
-    if (!who || list.p == ACL_OPEN_LIST.p)
+    if (!who || who->all || list.p == ACL_OPEN_LIST.p)
         return true;
     uint32_t count = (uint32_t)jute_i32(&r);
     for (uint32_t i = 0; i < count && !r.bad; i++) {
@@ -141,12 +141,12 @@ static bool digest_is_valid(struct str id)
     return colon && !memchr(colon + 1, ':', id.len - (size_t)(colon + 1 - id.p));
 }
 
-static bool id_is_valid(struct acl_id id)
+static bool id_is_valid(struct acl_id id, const struct acl_who *who)
 {
     unsigned char bytes[16];
     unsigned len, bits;
     if (str_eq(id.scheme, STR("digest")))
-        return digest_is_valid(id.id);
+        return !(who && who->no_digest) && digest_is_valid(id.id);
     if (str_eq(id.scheme, STR("ip")))
         return parse_network(id.id, bytes, &len, &bits);
     return is_world(id);
@@ -177,7 +177,7 @@ int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list
         struct acl_item item = next_item(&r);
         if (str_eq(item.id.scheme, STR("auth")))
             TRY(resolve_auth(ret_list, &count, item, who));
-        else if (id_is_valid(item.id))
+        else if (id_is_valid(item.id, who))
             put_item(ret_list, &count, item);
         else
             return DROVER_BAD_ACL;

@@ -6,9 +6,9 @@
  * Few different lists are used by many nodes, so a node holds the number of its list in a table;
  * number 0 is the open list, which allows everything to everybody and is what most nodes have.
  *
- * Schemes: world (id "anyone"), ip (an address or address/bits), digest ("user:" + base64 of the
- * SHA-1 of "user:password"), and auth, which a create or setACL replaces by the digests of its
- * client.
+ * Schemes: world (id "anyone"), ip (an address or address/bits), digest ("user:" + base64 of a sum,
+ * by default SHA-1, of "user:password"), and auth, which a create or setACL replaces by the digests
+ * of its client.
  */
 #ifndef KEEPER_ACL_H
 #define KEEPER_ACL_H
@@ -41,6 +41,8 @@ struct acl_id {
 struct acl_who {
     struct acl_id *ids; /* besides world:anyone, which every client has */
     size_t count;
+    bool all;       /* every list allows it everything: a superuser, or lists do not count */
+    bool no_digest; /* the scheme digest is switched off */
 };
 
 bool acl_list_is_valid(struct str list);

@@ -9,7 +9,6 @@
 #include "server/context.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
 #include "keeper/zookeeper/zookeeper.h"
@@ -211,16 +211,7 @@ static int read_auth(const char *file, char **ret_auth, struct err_info *ret_err
     char line[AUTH_LEN_MAX];
     if (!file)
         return variable ? take_auth(variable, AUTH_VARIABLE, ret_auth, ret_error) : 0;
-    FILE *in = fopen(file, "re");
-    if (!in || !fgets(line, sizeof line, in)) {
-        int err = in && !ferror(in) ? err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is empty", file)
-                                    : err_set_errno(ret_error, errno, "cannot read %s", file);
-        if (in)
-            fclose(in);
-        return err;
-    }
-    fclose(in);
-    line[strcspn(line, "\r\n")] = '\0';
+    TRY(secret_read(file, line, sizeof line, ret_error));
     return take_auth(line, file, ret_auth, ret_error);
 }
 

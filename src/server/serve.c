@@ -18,6 +18,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/uv_check.h"
 #include "http/metrics.h"
 #include "http/server.h"
@@ -250,10 +251,19 @@ static void say_what_is_kept(struct serve *s)
              stats.recovered_records);
 }
 
+static void warn_of_exposed_secrets(const struct serve_options *o)
+{
+    const char *const files[] = {o->token_file, o->zk_auth, o->wire.super_file};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i] && secret_is_exposed(files[i]))
+            log_warning("every user of this machine can read %s: chmod o-r", files[i]);
+}
+
 static void say_what_runs(struct serve *s)
 {
     log_info("version %s", DROVER_VERSION);
     say_what_is_kept(s);
+    warn_of_exposed_secrets(&s->options);
     if (s->context.http)
         log_info("listening on %s", http_url(s->context.http));
     if (s->wire)

@@ -47,6 +47,7 @@ def test_starts_answers_and_ends(serve, client):
 
 def test_logs_on_from_a_file(serve, client, tmp_path):
     (tmp_path / "auth").write_text("drover:secret\n")
+    (tmp_path / "auth").chmod(0o600)
     server = serve("/team/two", "--zk-auth", tmp_path / "auth")
     assert "warning" not in server.said
     with pytest.raises(NoAuthError):
@@ -71,11 +72,18 @@ def test_logs_on_from_the_environment(serve, client):
     (["--keeper", "zk://host/a//b"], 2, "'/a//b' is not a path"),
     (["--keeper", "zk://user:password@host"], 2, "credentials do not go there"),
     (["--keeper", "zk://127.0.0.1:2181", "--zk-auth", "user:password"], 1, "cannot read user:password"),
-    (["--keeper", "zk://127.0.0.1:2181", "--zk-auth", "/dev/null"], 1, "/dev/null is empty"),
+    (["--keeper", "zk://127.0.0.1:2181", "--zk-auth", "/dev/null"], 1,
+     "/dev/null does not hold user:password"),
     (["--keeper", "zk://127.0.0.1:2181", "--zk-auth", "/proc/self/comm"], 1,
      "/proc/self/comm does not hold user:password"),
-    (["--keeper", "zk://127.0.0.1:2181", "--data", "x"], 2, "do not go with --keeper"),
-    (["--keeper", "zk://127.0.0.1:2181", "--journal", "none"], 2, "do not go with --keeper"),
+    (["--keeper", "zk://127.0.0.1:2181", "--data", "x"], 2,
+     "--data is for the embedded keeper and does not go with --keeper"),
+    (["--keeper", "zk://127.0.0.1:2181", "--journal", "none"], 2,
+     "--journal is for the embedded keeper"),
+    (["--keeper", "zk://127.0.0.1:2181", "--zk", "127.0.0.1:0"], 2, "--zk is for the embedded keeper"),
+    (["--keeper", "zk://127.0.0.1:2181", "--zk-super", "x"], 2, "--zk-super is for the embedded"),
+    (["--keeper", "zk://127.0.0.1:2181", "--zk-digest", "none"], 2, "--zk-digest is for the embedded"),
+    (["--keeper", "zk://127.0.0.1:2181", "--zk-hello-timeout=1s"], 2, "does not go with --keeper"),
     (["--zk-auth", "x"], 2, "--zk-auth goes with --keeper"),
     (["--keeper", "zk://127.0.0.1:2181", "--zk-auth", "/nowhere/at/all"], 1, "cannot read"),
 ])

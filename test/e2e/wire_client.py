@@ -27,6 +27,7 @@ DEADLINE_S = 60
 (OK, SYSTEM_ERROR, INCONSISTENT, UNIMPLEMENTED, BAD_ARGUMENTS) = (0, -1, -2, -6, -8)
 (NO_NODE, NO_AUTH, BAD_VERSION, NO_CHILDREN_FOR_EPHEMERALS) = (-101, -102, -103, -108)
 (NODE_EXISTS, NOT_EMPTY, INVALID_ACL, AUTH_FAILED, NO_WATCHER) = (-110, -111, -114, -115, -121)
+AUTH_REQUIRED = -124
 
 EPHEMERAL, SEQUENTIAL, CONTAINER, TTL = 1, 2, 4, 5
 ALL = 31
@@ -188,6 +189,10 @@ def all_children_number(path):
     return Request(ALL_CHILDREN_NUMBER, text(path))
 
 
+def sasl(token):
+    return Request(SASL, text(token))
+
+
 def close_session():
     return Request(CLOSE, b"")
 
@@ -264,6 +269,7 @@ BODIES = {
     GET_EPHEMERALS: lambda r: sorted(r.list(r.text)),
     ALL_CHILDREN_NUMBER: lambda r: r.i32(),
     ADD_WATCH: lambda r: r.i32(),
+    SASL: lambda r: r.bytes(),
     WHO_AM_I: lambda r: sorted(r.list(lambda: (r.text(), r.text()))),
     DELETE: lambda r: None,
     CHECK: lambda r: None,

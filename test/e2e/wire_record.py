@@ -50,10 +50,12 @@ class Actor:
 class World:
     """A server and its answers."""
 
-    def __init__(self, port, root):
+    def __init__(self, port, root, first=()):
         self.port, self.root = port, root
         self.log, self.names, self.actors = [], {0: None}, []
         with Client(port) as c:
+            for request in first:
+                c.must(request)
             c.must(create(root))
             c.end()
 
@@ -84,8 +86,9 @@ class World:
             actor.client.close()
 
 
-def run(port, function):
-    world = World(port, "/" + function.__name__)
+def run(port, function, first=()):
+    """first: requests that come before any other."""
+    world = World(port, "/" + function.__name__, first)
     try:
         function(world)
     finally:

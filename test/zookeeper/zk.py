@@ -105,17 +105,19 @@ def four_letters(port, word, timeout_s=10):
 class Node:
     """One server: a directory, a client port and, while it runs, a process."""
 
-    def __init__(self, directory, number, port):
+    def __init__(self, directory, number, port, properties=None):
+        self.properties = properties or {}
         self.dir = pathlib.Path(directory)
         self.number = number
         self.port = port
 
-    def configure(self, tick_ms, sync_limit, peers, sync):
+    def configure(self, tick_ms, sync_limit, peers, sync, settings):
         for sub in ("data", "log"):
             (self.dir / sub).mkdir(parents=True, exist_ok=True)
         text = CONFIG.format(tick_ms=tick_ms, sync_limit=sync_limit, dir=self.dir, port=self.port)
         if not sync:
             text += "forceSync=no\n"
+        text += "".join(f"{name}={value}\n" for name, value in settings.items())
         if peers:
             text += "".join(f"server.{n}=127.0.0.1:{a}:{b}\n" for n, a, b in peers)
             (self.dir / "data" / "myid").write_text(f"{self.number}\n")
@@ -132,6 +134,7 @@ class Node:
         assert not self.running(), f"server {self.number} runs already"
         command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                    "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=100",
+                   *(f"-D{name}={value}" for name, value in self.properties.items()),
                    "-cp", os.environ.get("ZOOKEEPER_JARS", JARS),
                    "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self.dir / "zoo.cfg")]
         with open(self.dir / "out", "ab") as out:
@@ -205,17 +208,20 @@ class Ensemble:
 
     They do not wait for the disk: what was written survives kill -9 all the same, and three logs on
     a disk that other tests keep busy stop for seconds, and clients lose their connections. Whoever
-    measures wants sync=True.
+    measures wants sync=True. settings: further lines of zoo.cfg, the last of a name counts;
+    properties: of the JVM.
     """
 
-    def __init__(self, directory, nodes=1, tick_ms=500, sync=False, sync_limit=60):
+    def __init__(self, directory, nodes=1, tick_ms=500, sync=False, sync_limit=60,
+                 settings=None, properties=None):
         self.dir = pathlib.Path(directory).resolve()
         self.dir.mkdir(parents=True, exist_ok=True)
         ports = free_ports(3 * nodes)
-        self.nodes = [Node(self.dir / str(n + 1), n + 1, ports[n]) for n in range(nodes)]
+        self.nodes = [Node(self.dir / str(n + 1), n + 1, ports[n], properties)
+                      for n in range(nodes)]
         peers = [(n + 1, ports[nodes + 2 * n], ports[nodes + 2 * n + 1]) for n in range(nodes)]
         for node in self.nodes:
-            node.configure(tick_ms, sync_limit, peers if nodes > 1 else None, sync)
+            node.configure(tick_ms, sync_limit, peers if nodes > 1 else None, sync, settings or {})
         (self.dir / "ports").write_text(json.dumps(ports[:nodes]))
 
     @classmethod

@@ -88,8 +88,7 @@ int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session
     TRY(admit(l, record_bound(128)));
     random_fill(password, sizeof password);
     struct tree_session *s =
-        tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), keeper_granted_timeout(timeout_ms),
-                          password, &l->changes);
+        tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), timeout_ms, password, &l->changes);
     session_touch(s, clock_boot_ms());
     pthread_cond_broadcast(&l->tick);
     publish(l, JOURNAL_WRITER);

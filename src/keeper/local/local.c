@@ -368,9 +368,9 @@ static const struct keeper_ops LOCAL_OPS = {
 /* A new session, or the one to resume. Under the lock. */
 static int find_session(struct local *l, const struct keeper_options *o, struct tree_session **ret)
 {
+    int32_t wanted_ms = o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS;
     if (!o->resume.id)
-        return engine_session_open(l, o->timeout_ms ? o->timeout_ms : KEEPER_TIMEOUT_DEFAULT_MS,
-                                   ret);
+        return engine_session_open(l, keeper_granted_timeout(wanted_ms), ret);
     struct tree_session *s = sessions_find(&l->tree.sessions, o->resume.id);
     if (!s || memcmp(s->password, o->resume.password, KEEPER_PASSWORD_LEN) != 0)
         return DROVER_SESSION_EXPIRED;

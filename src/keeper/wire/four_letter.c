@@ -50,6 +50,7 @@ static void put_metrics(struct wire_conn *c, struct buf *out)
         {"zk_ephemerals_count", l->tree.ephemerals},
         {"zk_global_sessions", l->tree.sessions.count},
         {"zk_num_alive_connections", c->w->conn_count},
+        {"zk_connection_rejected", c->w->rejected},
         {"zk_outstanding_requests", outstanding(c->w)},
         {"zk_packets_received", c->w->received},
         {"zk_packets_sent", c->w->sent},
@@ -66,10 +67,11 @@ static void put_metrics(struct wire_conn *c, struct buf *out)
 static void put_configuration(struct wire_conn *c, struct buf *out)
 {
     const char *port = strrchr(c->w->address, ':') + 1;
-    buf_printf(out, "clientPort=%s\ndataDir=%s\nmaxClientCnxns=%d\n", port,
-               c->w->l->dir ? c->w->l->dir : "", WIRE_CONNECTIONS_MAX);
-    buf_printf(out, "minSessionTimeout=%d\nmaxSessionTimeout=%d\nserverId=0\n",
-               KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS);
+    const struct wire_options *o = &c->w->o;
+    buf_printf(out, "clientPort=%s\ndataDir=%s\nmaxClientCnxns=%" PRId64 "\n", port,
+               c->w->l->dir ? c->w->l->dir : "", o->connections_per_address);
+    buf_printf(out, "minSessionTimeout=%" PRId64 "\nmaxSessionTimeout=%" PRId64 "\nserverId=0\n",
+               o->timeout_min_ms, o->timeout_max_ms);
 }
 
 static void put_sessions(struct wire_conn *c, struct buf *out)

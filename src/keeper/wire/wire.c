@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/uv_check.h"
+#include "keeper/journal/record.h"
 #include "keeper/wire/wire_impl.h"
 
 static void on_connection(uv_stream_t *stream, int status)
@@ -95,6 +96,25 @@ int wire_port(const struct sockaddr_storage *address)
     return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
+_Static_assert(WIRE_PACKET_LIMIT <= (int)RECORD_MAX, "a change would not fit into a record");
+
+static struct wire_options with_defaults(struct wire_options o)
+{
+    const struct {
+        int64_t *value, otherwise;
+    } limits[] = {
+        {&o.packet_max, WIRE_PACKET_MAX},
+        {&o.connections_per_address, WIRE_CONNECTIONS_MAX},
+        {&o.timeout_min_ms, KEEPER_TIMEOUT_MIN_MS},
+        {&o.timeout_max_ms, KEEPER_TIMEOUT_MAX_MS},
+        {&o.hello_ms, WIRE_HELLO_MS},
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (!*limits[i].value)
+            *limits[i].value = limits[i].otherwise;
+    return o;
+}
+
 int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret_wire,
                 struct err_info *ret_error)
 {
@@ -104,11 +124,15 @@ int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret
     char name[48];
     int len = sizeof bound;
 
-    w->o = *o;
+    w->o = with_defaults(*o);
     TAILQ_INIT(&w->conns);
     UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));
     w->listener.data = w->news.data = w;
+    if (o->super_file && wire_read_super(o, &w->super, ret_error)) {
+        wire_close(w);
+        return DROVER_BAD_ARGUMENT;
+    }
     int err = uv_tcp_bind(&w->listener, (const struct sockaddr *)address, 0);
     if (!err)
         err = uv_listen((uv_stream_t *)&w->listener, WIRE_BACKLOG, on_connection);
@@ -152,6 +176,7 @@ static void on_closed(uv_handle_t *handle)
     struct wire *w = handle->data;
     buf_release(&w->head);
     buf_release(&w->body);
+    free(w->super);
     free(w);
 }
 

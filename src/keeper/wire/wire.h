@@ -11,14 +11,16 @@
  * order of the requests, and the event of a watch leaves before the first answer that could show
  * the change.
  *
- * Containers, TTL nodes, SASL and reconfiguration are refused. Other differences from ZooKeeper
- * 3.8:
+ * Reconfiguration is refused, and SASL is answered as by a ZooKeeper that has none. Other
+ * differences from ZooKeeper 3.8:
  *
  *   - Null data is returned as empty data.
  *   - Quota nodes have no effect.
  *   - Paths with characters beyond the Unicode basic plane are not changed.
  *   - Watches of different kinds on one path are independent, as in 3.9.
  *   - A wrong password for a session does not affect the client that owns it.
+ *   - Without options, session timeouts are from 1 s to 1 h, and the connections of one address are
+ *     limited only by those of all: the clients of a loopback address are all of them.
  *   - A truncated request ends its connection; ZooKeeper answers with an error.
  *   - With an opportunistic journal or none, a client may reconnect that has seen
  *     lost transactions.
@@ -33,6 +35,7 @@
 
 enum {
     WIRE_PACKET_MAX = 1024 * 1024 - 1,
+    WIRE_PACKET_LIMIT = 4 * 1024 * 1024, /* of packet_max: what fits into a record of the journal */
     WIRE_CONNECTIONS_MAX = 10000,
     WIRE_BACKLOG = 4096,               /* after a restart all clients connect at once */
     WIRE_UNSENT_MAX = 4 * 1024 * 1024, /* unread answers at which its requests are no longer read */
@@ -41,12 +44,24 @@ enum {
     WIRE_WATCHES_MAX = 100000,         /* of one connection */
     WIRE_IDS_MAX = 16,                 /* identities of a connection */
     WIRE_CREDENTIAL_MAX = 4096,        /* bytes of user:password */
-    WIRE_PATIENCE_MS = 10 * 1000,      /* for the connect request, and to read the last answer */
+    WIRE_HELLO_MS = 10 * 1000,         /* to send the connect request */
+    WIRE_FINISH_MS = 10 * 1000,        /* to read the last answer */
 };
+
+/* The sum in ids of the scheme digest. */
+enum wire_digest { WIRE_SHA1, WIRE_SHA256, WIRE_SHA512, WIRE_NO_DIGEST };
 
 /* What `drover serve` lets the operator choose; 0: the default. */
 struct wire_options {
     struct option_address listen;
+    int64_t packet_max; /* bytes of a request */
+    int64_t connections_per_address;
+    int64_t timeout_min_ms, timeout_max_ms; /* of sessions */
+    int64_t hello_ms;                       /* from the connection to the connect request */
+    const char *super_file;                 /* user:digest of the superuser; NULL: there is none */
+    int digest;                             /* enum wire_digest */
+    bool require_auth; /* nothing is answered before the client is known by its digest */
+    bool skip_acl;     /* access lists are kept and not enforced */
 };
 
 struct wire;

@@ -41,6 +41,7 @@ static void on_handle_closed(uv_handle_t *handle)
     TAILQ_REMOVE(&w->conns, c, link);
     pthread_mutex_unlock(&w->l->lock);
     w->conn_count--;
+    wire_host_leave(c);
     free(c);
 }
 
@@ -183,7 +184,7 @@ static bool take_packet(struct wire_conn *c)
         c->in.len = 0;
         return false;
     }
-    if (len < 0 || len > WIRE_PACKET_MAX) {
+    if (len < 0 || len > c->w->o.packet_max) {
         wire_conn_close(c);
         return false;
     }
@@ -287,26 +288,15 @@ void wire_conn_finish(struct wire_conn *c)
 {
     c->close_when_sent = true;
     uv_read_stop((uv_stream_t *)&c->tcp);
-    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0));
-}
-
-static void name_peer(struct wire_conn *c)
-{
-    struct sockaddr_storage address = {0};
-    int len = sizeof address;
-    char ip[48] = "";
-    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&address, &len) < 0)
-        return;
-    uv_ip_name((struct sockaddr *)&address, ip, sizeof ip);
-    snprintf(c->peer, sizeof c->peer, "%s:%d", ip, wire_port(&address));
-    c->ids[c->who.count++] = (struct acl_id){STR("ip"), {mem_dup(ip, strlen(ip)), strlen(ip)}};
+    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_FINISH_MS, 0));
 }
 
 static struct wire_conn *conn_new(struct wire *w)
 {
     struct wire_conn *c = mem_zalloc(sizeof *c);
     c->w = w;
-    c->who.ids = c->ids;
+    c->who = (struct acl_who){
+        .ids = c->ids, .all = w->o.skip_acl, .no_digest = w->o.digest == WIRE_NO_DIGEST};
     UV_CHECK(uv_tcp_init(w->listener.loop, &c->tcp));
     UV_CHECK(uv_timer_init(w->listener.loop, &c->patience));
     c->tcp.data = c->patience.data = c;
@@ -319,13 +309,14 @@ static struct wire_conn *conn_new(struct wire *w)
 
 static void conn_start(struct wire_conn *c, int err)
 {
-    if (err < 0 || c->w->conn_count > WIRE_CONNECTIONS_MAX) {
+    bool fits = wire_host_enter(c) && c->w->conn_count <= WIRE_CONNECTIONS_MAX;
+    c->w->rejected += !fits;
+    if (err < 0 || !fits) {
         wire_conn_close(c);
         return;
     }
     uv_tcp_nodelay(&c->tcp, 1);
-    name_peer(c);
-    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, WIRE_PATIENCE_MS, 0));
+    UV_CHECK(uv_timer_start(&c->patience, on_patience_over, (uint64_t)c->w->o.hello_ms, 0));
     start_reading(c);
 }
 

@@ -3,7 +3,9 @@
  *
  *   wire.c          the listener, and wake-ups by other threads and the disk
  *   wire_conn.c     one connection: bytes in, packets, answers out when they may leave
- *   wire_session.c  the session and the identities of a connection
+ *   wire_host.c     the address of a connection
+ *   wire_session.c  the session of a connection
+ *   wire_auth.c     its identities, and whether it may ask at all
  *   wire_ops.c      the requests, a table
  *   wire_multi.c    transactions
  *   wire_watch.c    the watches of a connection
@@ -36,6 +38,7 @@ struct wire_conn {
     struct wire *w;
     TAILQ_ENTRY(wire_conn) link; /* in wire.conns */
     char peer[64];               /* address and port */
+    struct wire_host *host;      /* the address; NULL: unknown */
     int closed_handles;
     bool closing;
 
@@ -77,13 +80,16 @@ TAILQ_HEAD(wire_conns, wire_conn);
 LIST_HEAD(wire_noted, wire_conn);
 
 struct wire {
-    struct wire_options o;
+    struct wire_options o; /* with the defaults */
+    char *super;           /* the id of the superuser; NULL: there is none */
     uv_tcp_t listener;
     uv_async_t news; /* another thread has changed something for a connection */
     struct local *l;
     struct gate_waiter gate_waiter; /* for the answers of all connections */
     struct wire_conns conns;
     size_t conn_count;
+    void *hosts;              /* a tree of struct wire_host, by address */
+    uint64_t rejected;        /* connections beyond the limits */
     struct wire_noted noted;  /* with events or waiting answers; under the store's lock */
     struct wire_noted called; /* the part of them that on_news() still has to look at */
     char address[64];
@@ -96,6 +102,10 @@ struct wire {
 /* wire.c: the store does not call here any more; the port of an address of either family. */
 void wire_leave(struct wire *w);
 int wire_port(const struct sockaddr_storage *address);
+
+/* wire_host.c. False: the address has too many connections. */
+bool wire_host_enter(struct wire_conn *c);
+void wire_host_leave(struct wire_conn *c);
 
 /* wire_conn.c */
 void wire_conn_accept(struct wire *w);
@@ -166,6 +176,7 @@ struct wire_request {
     int error;       /* as ZooKeeper numbers it */
     int64_t zxid;
     int64_t lsn;
+    bool no_zxid; /* the answer has none: it is not about the tree */
 };
 
 /* ZooKeeper errors, most of them without a counterpart in enum drover_err. */
@@ -177,6 +188,7 @@ enum wire_error {
     WIRE_AUTH_FAILED = -115,
     WIRE_NO_WATCHER = -121,
     WIRE_RECONFIG_DISABLED = -123,
+    WIRE_AUTH_REQUIRED = -124,
 };
 
 int wire_error(int err);
@@ -191,9 +203,19 @@ bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire
 /* The answer to a getData, getChildren or getChildren2. */
 void wire_put_node(struct wire_conn *c, int type, struct str path, const struct tree_view *v);
 
-/* wire_session.c, for the table of requests. */
+/* wire_auth.c, for the table of requests. */
 void wire_auth(struct wire_conn *c, struct wire_request *q);
+void wire_sasl(struct wire_conn *c, struct wire_request *q);
 void wire_who_am_i(struct wire_conn *c, struct wire_request *q);
+
+/* The id of the superuser, from its file. */
+int wire_read_super(const struct wire_options *o, char **ret_super, struct err_info *ret_error);
+
+/* Adds an identity to a connection. False: it has too many. */
+bool wire_add_id(struct wire_conn *c, struct str scheme, struct str id);
+
+/* With require_auth: whether the client is known well enough for a request of this type. */
+bool wire_may_ask(const struct wire_conn *c, int type);
 
 /* wire_multi.c. read_op: false: the request is invalid. */
 bool wire_read_op(struct wire_conn *c, int type, bool in_multi, struct reader *r, struct arena *a,

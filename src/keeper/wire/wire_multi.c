@@ -193,7 +193,7 @@ void wire_multi(struct wire_conn *c, struct wire_request *q)
         mem_grow(ops, count, cap);
         if (type == WIRE_SET_ACL || !wire_read_op(c, type, true, &q->r, &arena, &ops[count]))
             q->error = WIRE_MARSHALLING_ERROR;
-        else if ((acl_bytes += ops[count++].acl.len) > KEEPER_REQUEST_MAX)
+        else if ((acl_bytes += ops[count++].acl.len) > (size_t)c->w->o.packet_max)
             q->error = WIRE_SYSTEM_ERROR; /* resolving can make a list much longer */
     }
     if (!q->r.bad && !q->error && count) {

@@ -313,7 +313,7 @@ static const struct op {
     {WIRE_AUTH, wire_auth},
     {WIRE_SET_WATCHES, op_set_watches},
     {WIRE_SET_WATCHES2, op_set_watches},
-    {WIRE_SASL, NULL, WIRE_UNIMPLEMENTED},
+    {WIRE_SASL, wire_sasl},
     {WIRE_GET_EPHEMERALS, op_get_ephemerals},
     {WIRE_COUNT_DESCENDANTS, op_count_descendants},
     {WIRE_ADD_WATCH, op_add_watch},
@@ -326,7 +326,11 @@ static void run_op(struct wire_conn *c, struct wire_request *q)
     const struct op *op = OPS, *end = OPS + sizeof OPS / sizeof *OPS;
     while (op < end && op->type != q->type)
         op++;
-    if (op == end) {
+    if (c->w->o.require_auth && !wire_may_ask(c, q->type)) {
+        q->error = WIRE_AUTH_REQUIRED;
+        q->no_zxid = true;
+        wire_conn_finish(c);
+    } else if (op == end) {
         q->error = WIRE_UNIMPLEMENTED;
         wire_conn_finish(c);
     } else if (op->run) {
@@ -346,7 +350,7 @@ static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_reque
     w->head.len = 0;
     jute_put_i32(&w->head, (int32_t)(16 + body_len));
     jute_put_i32(&w->head, xid);
-    jute_put_i64(&w->head, c->told_zxid);
+    jute_put_i64(&w->head, q->no_zxid ? 0 : c->told_zxid);
     jute_put_i32(&w->head, q->error);
     wire_conn_put_events(c); /* before the first answer that may show the change */
     wire_conn_put(c, buf_str(&w->head), q->lsn);
