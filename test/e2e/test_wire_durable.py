@@ -211,8 +211,8 @@ def test_latencies_include_the_wait_for_the_disk(port, hold):
         assert int(after["zk_min_updatelatency"]) >= held_ms and int(after["zk_max_fsynctime"]) >= held_ms
         assert after["zk_cnt_updatelatency"] == "2" and after["zk_max_latency"] == after["zk_max_updatelatency"]
         assert float(after["zk_avg_updatelatency"]) >= held_ms > int(after["zk_min_readlatency"])
-        [line] = [each for each in four_letters(port, "cons").splitlines() if f"sid=0x{writer.session:x}" in each]
+        [line] = [each for each in four_letters(port, "cons").splitlines() if f"sid=0x{writer.session:x}," in each]
         latencies = [int(each) for each in re.findall(r"(?:llat|minlat|avglat|maxlat)=(\d+)", line)]
         assert len(latencies) == 4 and min(latencies) >= held_ms
-        [other] = [each for each in four_letters(port, "cons").splitlines() if f"sid=0x{reader.session:x}" in each]
+        [other] = [each for each in four_letters(port, "cons").splitlines() if f"sid=0x{reader.session:x}," in each]
         assert "lop=PING" in other and int(re.search(r"maxlat=(\d+)", other)[1]) < held_ms

@@ -379,7 +379,7 @@ def test_a_client_that_does_not_read_its_events_is_ended(lean):
         for _ in range(100):
             other.send(b"".join(other.encode(set_data(path, b"")) for _ in range(500)))
             assert all(other.answer().error == OK for _ in range(500))
-            if not re.search(r"sid=0x%x\)" % deaf.session, four_letters(lean.zk_port, "cons")):
+            if not re.search(r"sid=0x%x," % deaf.session, four_letters(lean.zk_port, "cons")):
                 break
         else:
             pytest.fail("is still connected")
