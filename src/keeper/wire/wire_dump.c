@@ -47,13 +47,13 @@ static size_t set_len(const struct expiries *e, size_t first)
 
 static void put_item(struct report *r, const struct expiry *e)
 {
-    char text[128];
-    if (e->c)
-        snprintf(text, sizeof text, "ip: /%s sessionId: 0x%" PRIx64, e->c->peer,
-                 (uint64_t)e->session);
-    else
-        snprintf(text, sizeof text, "0x%" PRIx64, (uint64_t)e->session);
-    report_list_item(r, str_of(text));
+    char id[REPORT_ID_LEN], text[128];
+    struct str item = report_id(id, e->session);
+    if (e->c) {
+        snprintf(text, sizeof text, "ip: /%s sessionId: %.*s", e->c->peer, STR_ARGS(item));
+        item = str_of(text);
+    }
+    report_list_item(r, item);
 }
 
 static void put_set(struct report *r, const struct expiry *first, size_t count)
@@ -93,9 +93,8 @@ static void put_expiries(struct report *r, const char *label, const char *name, 
 static void put_ephemerals(struct report *r, const struct tree *t, const struct tree_session *s)
 {
     CLEANUP(buf_release) struct buf path = {0};
-    char id[24];
-    snprintf(id, sizeof id, "0x%" PRIx64, (uint64_t)s->id);
-    report_list_open(r, str_of(id), ":\n");
+    char id[REPORT_ID_LEN];
+    report_list_open(r, report_id(id, s->id), ":\n");
     for (uint32_t ref = s->first_ephemeral; ref && !report_is_full(r);
          ref = node_at(&t->nodes, ref)->more->next_owned) {
         path.len = 0;

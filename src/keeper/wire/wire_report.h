@@ -30,6 +30,11 @@ void report_line(struct report *r, const char *fmt, ...) __attribute__((format(p
 void report_open(struct report *r, const char *name, char bracket);
 void report_close(struct report *r, char bracket);
 
+/* "0x1f", in a buffer of the caller's: a session or a zxid. */
+enum { REPORT_ID_LEN = 24 };
+
+struct str report_id(char buffer[REPORT_ID_LEN], int64_t id);
+
 /*
  * A list of texts below a key: lines with a tab in front, each with an end; or a list in JSON. The
  * key has an end of its own in the text.

@@ -222,12 +222,6 @@ static const struct wire_watch *next_listed(const struct tree_watch *watch)
     return watch ? listed(watch) : NULL;
 }
 
-static struct str session_text(const struct wire_conn *c, char text[24])
-{
-    snprintf(text, 24, "0x%" PRIx64, (uint64_t)c->session);
-    return str_of(text);
-}
-
 void wire_put_watch_summary(struct wire *w, struct report *r)
 {
     LOCKED(&w->l->lock);
@@ -252,12 +246,12 @@ void wire_put_watches(struct wire *w, struct report *r)
 {
     LOCKED(&w->l->lock);
     const struct wire_conn *c;
-    char id[24];
+    char id[REPORT_ID_LEN];
     report_open(r, "session_id_to_watched_paths", '{');
     TAILQ_FOREACH(c, &w->conns, link) {
         if (!c->listed || report_is_full(r))
             continue;
-        report_list_open(r, session_text(c, id), "\n");
+        report_list_open(r, report_id(id, c->session), "\n");
         for (uint32_t i = 0; i < c->watch_len && !report_is_full(r); i++)
             if (listed(&c->watches[i]->watch))
                 report_list_item(r, str_of(c->watches[i]->watch.path));
@@ -272,7 +266,7 @@ void wire_put_watches_by_path(struct wire *w, struct report *r)
 {
     LOCKED(&w->l->lock);
     const struct tree_watches *ws = &w->l->watches;
-    char id[24];
+    char id[REPORT_ID_LEN];
     report_open(r, "path_to_session_ids", '{');
     for (uint32_t i = 0; i < ws->len && !report_is_full(r); i++) {
         const struct tree_watch_place *place = &ws->places[i];
@@ -281,7 +275,7 @@ void wire_put_watches_by_path(struct wire *w, struct report *r)
             continue;
         report_list_open(r, str_of(place->path), "\n");
         for (; each; each = next_listed(each->watch.next))
-            report_list_item(r, session_text(each->c, id));
+            report_list_item(r, report_id(id, each->c->session));
         report_list_close(r);
     }
     report_close(r, '}');
