@@ -187,18 +187,21 @@ def test_latencies_include_the_wait_for_the_disk(port, hold):
     def values():
         return dict(line.split("\t") for line in four_letters(port, "mntr").splitlines())
 
-    with Client(port) as writer, Client(port) as reader:
+    with Client(port) as writer, Client(port) as reader, Client(port) as gone:
         writer.must(create("/l"))
         four_letters(port, "srst")
         four_letters(port, "crst")
         hold.begin()
         writer.submit(set_data("/l", b"1"))
         writer.submit(set_data("/l", b"2"))
+        gone.submit(set_data("/l", b"3"))
         hold.wait_entered(1)
-        reader.must(ping())
+        wait_until(lambda: values()["zk_outstanding_requests"] == "3")
+        gone.close()
+        wait_until(lambda: values()["zk_outstanding_requests"] == "2")
+        reader.call(ping())
         assert is_quiet(writer)
-        before = values()
-        assert before["zk_outstanding_requests"] == "2" and before["zk_cnt_updatelatency"] == "0"
+        assert values()["zk_cnt_updatelatency"] == "0"
         assert f"(queued=2,recved=2,sent=2,sid=0x{writer.session:x},lop=SETD" in four_letters(port, "cons")
         hold.end()
         hold.allow()

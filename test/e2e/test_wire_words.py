@@ -238,7 +238,8 @@ def test_stat_as_datadog_reads_it(port, client):
 # Values.
 
 COUNTED = ["znode_count", "watch_count", "ephemerals_count", "approximate_data_size",
-           "global_sessions", "num_alive_connections", "connection_request_count"]
+           "global_sessions", "num_alive_connections", "connection_request_count",
+           "connection_revalidate_count"]
 
 
 def packets(port):
@@ -252,7 +253,7 @@ def test_the_same_requests_count_the_same(both):
     changes = []
     for port in both:
         before, packets_before = monitor(port), packets(port)
-        with Client(port) as c:
+        with Client(port) as first, Client(port, session=first.session, password=first.password) as c:
             for path in ("/c", "/c/a", "/c/b"):
                 c.must(create(path, b"12345"))
             c.must(multi(set_data("/c/a", b"longer than it was"), create("/c/e", flags=EPHEMERAL)))
@@ -283,8 +284,14 @@ def test_cons_describes_a_session(both):
         with Client(port, timeout_ms=20000) as c:
             values = [connection(port, c.session)]
             for request in (create("/l"), get_data("/l"), ping(), exists("/"), set_data("/l", b"1"),
-                            multi(check("/l", 1)), get_children("/"), delete("/l")):
-                c.must(request) if request.type != PING else c.call(request)
+                            multi(check("/l", 1)), auth("a:b"), get_children("/"), delete("/l"),
+                            create2("/l"), sync("/"), get_acl("/l"), set_acl("/l", OPEN), who_am_i(),
+                            get_ephemerals("/"), all_children_number("/"), get_children2("/"),
+                            multi_read(get_data("/l")), set_watches(0), set_watches(0, persistent=[]),
+                            add_watch("/l", RECURSIVE), check_watches("/l", ANY_WATCH),
+                            remove_watches("/l", ANY_WATCH), create_container("/l/c"),
+                            create_ttl("/l/t", 100000), delete("/l/t"), delete("/l/c"), delete("/l")):
+                c.call(request)
                 values.append(connection(port, c.session))
             for each in values:
                 assert int(each["minlat"]) <= int(each["avglat"]) <= int(each["maxlat"])
