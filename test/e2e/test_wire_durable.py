@@ -200,9 +200,9 @@ def test_latencies_include_the_wait_for_the_disk(port, hold):
         gone.close()
         wait_until(lambda: values()["zk_outstanding_requests"] == "2")
         reader.call(ping())
-        assert is_quiet(writer)
         assert values()["zk_cnt_updatelatency"] == "0"
         assert f"(queued=2,recved=2,sent=2,sid=0x{writer.session:x},lop=SETD" in four_letters(port, "cons")
+        assert is_quiet(writer)
         hold.end()
         hold.allow()
         hold.allow()

@@ -123,6 +123,7 @@ def form(answer):
     answer = re.sub(r"0x[0-9a-f]+", "HEX", answer)
     answer = re.sub(r"/127\.0\.0\.1:\d+", "PEER", answer)
     answer = re.sub(r"version: .*", "version: VERSION", answer)
+    answer = re.sub(r"\[(\d)\]", lambda found: "[reads]" if found[1] == "1" else f"[{'-' * int(found[1])}]", answer)
     return re.sub(r"\d+(\.\d+)?", "N", answer)
 
 
