@@ -334,9 +334,12 @@ def test_sessions_expire_when_dump_says(port):
 
 
 def test_conf_has_what_was_configured(tmp_path):
-    server = Server("--data", tmp_path / "data", *KEEPER_ONLY).start()
+    server = Server("--data", tmp_path / "data", "--zk-connections-per-address", 7,
+                    "--zk-min-session-timeout", "2s", "--zk-max-session-timeout", "30s", *KEEPER_ONLY).start()
     try:
         conf = pairs(four_letters(server.zk_port, "conf"), "=")
+        assert (conf["maxClientCnxns"], conf["minSessionTimeout"], conf["maxSessionTimeout"]) == (
+            "7", "2000", "30000")
         assert conf["clientPort"] == str(server.zk_port) and conf["dataDir"] == str(tmp_path / "data")
         sizes = pairs(four_letters(server.zk_port, "dirs"), ": ")
         journal = sum(each.stat().st_size for each in (tmp_path / "data").glob("journal-*"))

@@ -64,7 +64,7 @@ struct wire_options {
     int digest;                             /* enum wire_digest */
     bool require_auth; /* nothing is answered before the client is known by its digest */
     bool skip_acl;     /* access lists are kept and not enforced */
-    uint32_t words;                         /* the four-letter words allowed: wire_words_parse() */
+    uint32_t words;    /* the four-letter words allowed: wire_words_parse() */
 };
 
 /* "ruok,mntr" or "*", as ZooKeeper's 4lw.commands.whitelist. */
