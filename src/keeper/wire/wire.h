@@ -18,6 +18,7 @@
  *   - Quota nodes have no effect.
  *   - Paths with characters beyond the Unicode basic plane are not changed.
  *   - Watches of different kinds on one path are independent, as in 3.9.
+ *   - The four-letter words leave out what has no meaning here (wire_values.c); hash is empty.
  *   - A wrong password for a session does not affect the client that owns it.
  *   - Without options, session timeouts are from 1 s to 1 h, and the connections of one address are
  *     limited only by those of all: the clients of a loopback address are all of them.

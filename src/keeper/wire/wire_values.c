@@ -10,7 +10,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -279,9 +278,23 @@ void wire_put_configuration(struct wire *w, struct report *r)
     report_int(r, "serverId", "server_id", 0);
 }
 
+/* From the file alone: getpwuid() may ask another machine, and the loop would wait. */
+static const struct passwd *find_user(uid_t id)
+{
+    FILE *file = fopen("/etc/passwd", "re");
+    const struct passwd *user = NULL;
+    if (!file)
+        return NULL;
+    do
+        user = fgetpwent(file);
+    while (user && user->pw_uid != id);
+    fclose(file);
+    return user;
+}
+
 void wire_put_environment(struct wire *w, struct report *r)
 {
-    const struct passwd *user = getpwuid(geteuid());
+    const struct passwd *user = find_user(geteuid());
     struct utsname system = {0};
     char dir[4096] = "";
     (void)w;
@@ -294,7 +307,9 @@ void wire_put_environment(struct wire *w, struct report *r)
     report_text(r, "os.name", "os.name", system.sysname);
     report_text(r, "os.arch", "os.arch", system.machine);
     report_text(r, "os.version", "os.version", system.release);
-    report_text(r, "user.name", "user.name", user ? user->pw_name : "");
-    report_text(r, "user.home", "user.home", user ? user->pw_dir : "");
+    if (user) {
+        report_text(r, "user.name", "user.name", user->pw_name);
+        report_text(r, "user.home", "user.home", user->pw_dir);
+    }
     report_text(r, "user.dir", "user.dir", dir);
 }
