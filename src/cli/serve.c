@@ -65,6 +65,11 @@ static int check_addresses(const struct cmd *c, const struct serve_options *o)
     return CMD_OK;
 }
 
+static int option_words(const struct option *o, const char *text, struct err_info *e)
+{
+    return wire_words_parse(text, o->target, e);
+}
+
 static const struct option OPTIONS[] = {
     {"data", "DIR",
      "Store everything in this directory; create it if it is missing. Default:\n"
@@ -108,6 +113,10 @@ static const struct option OPTIONS[] = {
     {"zk", "ADDR:PORT|none",
      "Serve the ZooKeeper protocol there. Default: " ZK_DEFAULT ". Port 0: any free one.",
      option_address, &chosen.wire.listen},
+    {"zk-words", "WORD,...|*",
+     "Answer these four-letter words on that port, and srvr; * is all. Default: all but\n"
+     "wchc and wchp.",
+     option_words, &chosen.wire.words},
     {"zk-reap", "TIME",
      "How often to look for containers without children and nodes whose time to live is\n"
      "over, and delete them. Default: 60s.",

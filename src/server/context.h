@@ -27,6 +27,7 @@
 struct leader;
 struct service;
 struct session_table;
+struct wire;
 
 /* The present session; NULL: there is none. On the loop. */
 typedef void context_session_fn(void *arg, struct keeper *k);
@@ -56,6 +57,7 @@ struct context {
     const char *keeper_url;   /* for clients of the keeper: zk://...; NULL: none is served */
 
     struct zookeeper_session *ensemble; /* NULL: the embedded keeper */
+    struct wire *wire;                  /* the ZooKeeper port; NULL: none */
 
     /* Private to context.c. */
     struct keeper *keeper; /* on the embedded keeper */

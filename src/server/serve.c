@@ -24,6 +24,7 @@
 #include "http/server.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
+#include "server/commands.h"
 #include "server/context.h"
 #include "server/serve.h"
 #include "server/status.h"
@@ -43,7 +44,6 @@ struct serve {
     uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
     int64_t seen;   /* changes that were deferred in the last turn */
     bool defers;
-    struct wire *wire;
     struct context context; /* filled as things are opened */
     struct module_set modules;
 };
@@ -66,9 +66,9 @@ static void default_data(struct buf *b)
 /* Queue workers use the keeper directly, so the server tells them where it is. */
 static const char *keeper_url(struct serve *s)
 {
-    if (!s->wire)
+    if (!s->context.wire)
         return s->options.keeper;
-    buf_printf(&s->keeper_url, "zk://%s", wire_address(s->wire));
+    buf_printf(&s->keeper_url, "zk://%s", wire_address(s->context.wire));
     return buf_text(&s->keeper_url);
 }
 
@@ -126,7 +126,7 @@ static void close_opened(struct serve *s)
 static int open_modules(struct serve *s, struct err_info *ret_error)
 {
     struct module_set *m = &s->modules;
-    struct route_table tables[MODULES_MAX + 3];
+    struct route_table tables[MODULES_MAX + 4];
     size_t count = 0;
     if (!s->context.http)
         return 0;
@@ -149,6 +149,7 @@ static int open_modules(struct serve *s, struct err_info *ret_error)
     }
     status_metrics(m);
     tables[count++] = status_routes(m);
+    tables[count++] = commands_routes(&s->context);
     tables[count++] = metrics_routes(s->context.metrics);
     tables[count++] = events_routes(s->context.events);
     http_serve(s->context.http, tables, count);
@@ -199,8 +200,8 @@ static void close_modules(void *arg)
     close_opened(s);
     if (s->context.loop)
         context_close(&s->context);
-    if (s->wire)
-        wire_close(s->wire);
+    if (s->context.wire)
+        wire_close(s->context.wire);
     if (s->context.ensemble)
         zookeeper_session_close(s->context.ensemble);
 }
@@ -266,8 +267,8 @@ static void say_what_runs(struct serve *s)
     warn_of_exposed_secrets(&s->options);
     if (s->context.http)
         log_info("listening on %s", http_url(s->context.http));
-    if (s->wire)
-        log_info("listening on zk://%s", wire_address(s->wire));
+    if (s->context.wire)
+        log_info("listening on zk://%s", wire_address(s->context.wire));
 }
 
 /* Run and end. */
@@ -297,7 +298,7 @@ static int start(struct serve *s, struct err_info *ret_error)
     if (!s->options.http.none)
         TRY(listen_http(s, ret_error));
     if (!s->options.wire.listen.none)
-        TRY(wire_listen(&s->loop, &s->options.wire, &s->wire, ret_error));
+        TRY(wire_listen(&s->loop, &s->options.wire, &s->context.wire, ret_error));
     TRY(open_keeper(s, ret_error));
     return open_modules(s, ret_error);
 }
@@ -327,8 +328,8 @@ int serve(const struct serve_options *o)
         log_error("%s", e.text);
         close_all(&s);
     } else {
-        if (s.wire)
-            wire_serve(s.wire, s.context.local);
+        if (s.context.wire)
+            wire_serve(s.context.wire, s.context.local);
         catch_signals(&s);
         say_what_runs(&s);
     }

@@ -218,6 +218,13 @@ class Story:
 def tell_of_the_server(say):
     for path in ("/v1", "/v1/openapi.json", "/healthz", "/readyz", "/metrics"):
         say(200, "GET", path)
+    words = say(200, "GET", "/v1/keeper/commands")["commands"]
+    one = "/v1/keeper/commands/{command}"
+    for word in words:
+        say(200, word["method"], one, {} if word["method"] == "POST" else None, command=word["command"])
+    for method, body, unfit in (("GET", None, "crst"), ("POST", {}, "ruok")):
+        say(404, method, one, body, command="nope")
+        say(400, method, one, body, command=unfit)
     session = say.session()
     for method in ("GET", "PUT", "DELETE"):
         say(200, method, "/v1/sessions/{id}", id=session)

@@ -180,3 +180,42 @@ def test_who_is_far_ahead_of_the_disk_is_not_read_from(port, hold):
         assert received() - before < 4200
         hold.end()
         assert [writer.answer().body.version for _ in range(6000)] == list(range(1, 6001))
+
+
+def test_latencies_include_the_wait_for_the_disk(port, hold):
+    """Those of a change, from its arrival to its answer; those of a read that did not wait do not."""
+    def values():
+        return dict(line.split("\t") for line in four_letters(port, "mntr").splitlines())
+
+    with Client(port) as writer, Client(port) as reader, Client(port) as gone:
+        writer.must(create("/l"))
+        four_letters(port, "srst")
+        four_letters(port, "crst")
+        hold.begin()
+        writer.submit(set_data("/l", b"1"))
+        writer.submit(set_data("/l", b"2"))
+        gone.submit(set_data("/l", b"3"))
+        hold.wait_entered(1)
+        wait_until(lambda: values()["zk_outstanding_requests"] == "3")
+        gone.close()
+        wait_until(lambda: values()["zk_outstanding_requests"] == "2")
+        reader.call(ping())
+        assert values()["zk_cnt_updatelatency"] == "0"
+        assert f"(queued=2,recved=2,sent=2,sid=0x{writer.session:x},lop=SETD" in four_letters(port, "cons")
+        assert is_quiet(writer)
+        hold.end()
+        hold.allow()
+        hold.allow()
+        writer.answer()
+        writer.answer()
+        after = values()
+        assert after["zk_outstanding_requests"] == "0"
+        held_ms = int(QUIET_S * 1000)
+        assert int(after["zk_min_updatelatency"]) >= held_ms and int(after["zk_max_fsynctime"]) >= held_ms
+        assert after["zk_cnt_updatelatency"] == "2" and after["zk_max_latency"] == after["zk_max_updatelatency"]
+        assert float(after["zk_avg_updatelatency"]) >= held_ms > int(after["zk_min_readlatency"])
+        [line] = [each for each in four_letters(port, "cons").splitlines() if f"sid=0x{writer.session:x}," in each]
+        latencies = [int(each) for each in re.findall(r"(?:llat|minlat|avglat|maxlat)=(\d+)", line)]
+        assert len(latencies) == 4 and min(latencies) >= held_ms
+        [other] = [each for each in four_letters(port, "cons").splitlines() if f"sid=0x{reader.session:x}," in each]
+        assert "lop=PING" in other and int(re.search(r"maxlat=(\d+)", other)[1]) < held_ms

@@ -90,6 +90,7 @@ static const char *check_nodes(const struct tree_nodes *ns)
     struct buf path = {0};
     const char *line = NULL;
     uint32_t count = 0, children = 0;
+    uint64_t bytes = 0;
 
     for (uint32_t ref = NODE_ROOT; ref < ns->top && !line; ref++) {
         if (!in_use(ns, ref))
@@ -97,6 +98,7 @@ static const char *check_nodes(const struct tree_nodes *ns)
         count++;
         children += node_at(ns, ref)->more ? node_at(ns, ref)->more->child_count : 0;
         line = check_place(ns, ref, &path);
+        bytes += path.len + node_data(node_at(ns, ref)).len;
         if (!line)
             line = check_children(ns, ref);
     }
@@ -105,6 +107,8 @@ static const char *check_nodes(const struct tree_nodes *ns)
         line = wrong("%" PRIu32 " nodes, counted %" PRIu32 ", children %" PRIu32
                      ", in the index %" PRIu32,
                      count, ns->count, children, ns->index.count);
+    if (!line && bytes != ns->bytes)
+        line = wrong("%" PRIu64 " bytes, counted %" PRIu64, bytes, ns->bytes);
     return line ? line : check_free_numbers(ns);
 }
 

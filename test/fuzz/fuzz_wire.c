@@ -3,8 +3,8 @@
  *
  * Whatever they send, the server goes on: what comes back is whole packets; the answers of a
  * connection carry the numbers of its requests in their order, one each, until it is closed; what a
- * watch tells has a kind and a path. In the end the tree is a tree, and no watch is left of
- * connections that are gone.
+ * watch tells has a kind and a path. In the end the tree is a tree, and no watch and no answer is
+ * left, or counted, of connections that are gone.
  *
  * Input: steps. The first byte of each is a connection (two bits) and a kind:
  *
@@ -326,7 +326,7 @@ static void step(struct world *w)
 
 static void serve_once(void)
 {
-    struct wire_options o = {0};
+    struct wire_options o = {.words = UINT32_MAX};
     struct err_info why;
 
     if (server)
@@ -359,7 +359,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         uv_run(&loop, UV_RUN_NOWAIT);
     wire_leave(server);
     fuzz_expect(check_tree(&l->tree));
-    FUZZ_CHECK(l->watches.count == 0);
+    FUZZ_CHECK(l->watches.count == 0 && server->watch_count == 0 && server->unsent == 0);
     server->l = NULL;
     local_close(l);
     return 0;

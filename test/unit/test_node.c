@@ -208,12 +208,12 @@ static void data_of_the_same_length_stays_in_place(void **state)
     struct tree_node *n = node_at(&t->nodes, add(t, "/name", "four"));
     struct tree_node_text *text = n->text;
 
-    node_set_data(n, STR("five"));
+    node_set_data(&t->nodes, n, STR("five"));
     assert_ptr_equal(n->text, text);
     assert_true(str_eq(node_data(n), STR("five")));
-    node_set_data(n, STR("longer than it was"));
+    node_set_data(&t->nodes, n, STR("longer than it was"));
     assert_true(str_eq(node_data(n), STR("longer than it was")));
-    node_set_data(n, STR(""));
+    node_set_data(&t->nodes, n, STR(""));
     assert_int_equal(node_data(n).len, 0);
     assert_true(str_eq(node_name(n), STR("name")));
     assert_int_not_equal(find(t, "/name"), 0);
@@ -239,9 +239,9 @@ static void names_and_data_of_every_size(void **state)
             assert_int_equal(nodes_find(&t->nodes, path), ref);
             assert_int_equal(node_name(n).len, sizes[i]);
             assert_true(node_data(n).p && str_eq(node_data(n), data));
-            node_set_data(n, (struct str){NULL, 0});
+            node_set_data(&t->nodes, n, (struct str){NULL, 0});
             assert_true(!node_data(n).p && str_eq(node_name(n), path_name(path)));
-            node_set_data(n, (struct str){"", 0});
+            node_set_data(&t->nodes, n, (struct str){"", 0});
             assert_true(node_data(n).p && !node_data(n).len);
             nodes_detach(&t->nodes, ref, path);
             nodes_free(&t->nodes, ref);

@@ -24,6 +24,7 @@
 #define KEEPER_JOURNAL_JOURNAL_H
 
 #include "base/buf.h"
+#include "base/summary.h"
 #include "keeper/journal/gate.h"
 #include "keeper/tree/tree.h"
 
@@ -75,6 +76,7 @@ struct journal {
     int prepare_error; /* DISK_FULL: why there is none */
 
     uint64_t records, bytes, syncs;
+    struct summary sync_ms; /* of rounds that were synced: how long the write and the sync took */
 
     _Atomic int64_t released_lsn; /* the records behind it are deferred; changed under the lock */
     _Atomic bool token_taken;     /* changed under the lock */

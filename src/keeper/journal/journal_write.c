@@ -269,6 +269,7 @@ static int write_and_sync(struct journal *j)
     unsigned number = j->round & 1;
     struct journal_run *round = take_round(j);
     int64_t start_us = now_us();
+    uint64_t syncs = j->syncs;
     atomic_store(&j->token_taken, true);
     pthread_mutex_unlock(j->lock);
     int err = write_round(j, j->write_token, round);
@@ -278,6 +279,8 @@ static int write_and_sync(struct journal *j)
         err = sync_round(j, number);
     j->write_token->wrote_ms = clock_boot_ms();
     int64_t took_us = now_us() - start_us;
+    if (j->syncs > syncs)
+        summary_add(&j->sync_ms, took_us / 1000);
     j->round_us += ((took_us < SLOW_US ? took_us : SLOW_US) - j->round_us) / AVERAGE_OVER;
     atomic_store(&j->token_taken, false);
     return err;

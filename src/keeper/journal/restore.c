@@ -64,7 +64,7 @@ static void become(struct tree *t, uint32_t ref, const struct tree_node_state *s
     n->ctime_ms = s->ctime_ms;
     n->mtime_ms = s->mtime_ms;
     n->version = s->version;
-    node_set_data(n, s->data);
+    node_set_data(&t->nodes, n, s->data);
     node_set_acl(&t->nodes, n, s->acl);
     if (n->more || s->owner || s->creations || s->aversion || s->pzxid != s->czxid) {
         node_more(n)->pzxid = s->pzxid;
@@ -110,7 +110,7 @@ static void restore_set(struct tree *t, const struct tree_changes *c,
     n->mzxid = c->zxid;
     n->mtime_ms = c->time_ms;
     n->version = change->number;
-    node_set_data(n, change->data);
+    node_set_data(&t->nodes, n, change->data);
 }
 
 /* Removes a childless node, and the placeholders above it that have no other child. */

@@ -272,6 +272,7 @@ static int checkpoint(struct local *l)
         return DROVER_IO;
     if (l->tree.zxid == l->stats.snapshot_zxid)
         return 0;
+    int64_t start_ms = clock_boot_ms();
     int err = journal_rotate(&l->journal, &header.replay_from);
     header.number = (uint64_t)l->tree.zxid;
     pthread_mutex_unlock(&l->lock);
@@ -284,6 +285,8 @@ static int checkpoint(struct local *l)
     else if (err)
         journal_fail(&l->journal, why.text);
     pthread_mutex_lock(&l->lock);
+    if (!err)
+        summary_add(&l->snapshot_ms, clock_boot_ms() - start_ms);
     return err;
 }
 

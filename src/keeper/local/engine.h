@@ -38,8 +38,9 @@ struct local {
     int64_t since_snapshot; /* transactions */
     uint64_t snapshots_wanted, snapshots_tried;
     bool snapshotting;
-    int snapshot_error;        /* of the last attempt */
-    uint64_t snapshot_segment; /* the first to replay on the newest good one */
+    struct summary snapshot_ms; /* how long they took */
+    int snapshot_error;         /* of the last attempt */
+    uint64_t snapshot_segment;  /* the first to replay on the newest good one */
 
     struct local_stats stats; /* only the snapshots and what was recovered */
 

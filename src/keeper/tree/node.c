@@ -45,7 +45,13 @@ struct tree_node_text *node_text_with(const struct tree_node_text *old, struct s
     return text_new(node_parts(old).name, data);
 }
 
-void node_set_data(struct tree_node *n, struct str data)
+void node_put_text(struct tree_nodes *ns, struct tree_node *n, struct tree_node_text *text)
+{
+    ns->bytes += node_parts(text).data.len - node_data(n).len;
+    n->text = text;
+}
+
+void node_set_data(struct tree_nodes *ns, struct tree_node *n, struct str data)
 {
     struct tree_node_text *old = n->text;
     struct str is = node_parts(old).data;
@@ -54,7 +60,7 @@ void node_set_data(struct tree_node *n, struct str data)
             memcpy((char *)is.p, data.p, data.len);
         return;
     }
-    n->text = node_text_with(old, data);
+    node_put_text(ns, n, node_text_with(old, data));
     free(old);
 }
 
@@ -93,7 +99,7 @@ void nodes_init(struct tree_nodes *ns)
 
     assert(root == NODE_ROOT);
     node_at(ns, root)->text = text_new(STR(""), STR(""));
-    ns->count = 1;
+    ns->count = ns->bytes = 1;
 }
 
 void nodes_release(struct tree_nodes *ns)
@@ -149,6 +155,7 @@ void nodes_attach(struct tree_nodes *ns, uint32_t ref, struct str path)
     parent->child_count++;
     map_add(&ns->index, map_hash_str(path), ref);
     ns->count++;
+    ns->bytes += path.len + node_data(n).len;
 }
 
 void nodes_detach(struct tree_nodes *ns, uint32_t ref, struct str path)
@@ -165,6 +172,7 @@ void nodes_detach(struct tree_nodes *ns, uint32_t ref, struct str path)
     parent->child_count--;
     map_remove(&ns->index, map_hash_str(path), ref);
     ns->count--;
+    ns->bytes -= path.len + node_data(n).len;
 }
 
 uint32_t nodes_add(struct tree_nodes *ns, uint32_t parent, struct str path, struct str data)

@@ -55,6 +55,7 @@ struct tree_nodes {
     uint32_t top;  /* numbers from here on are unused */
     uint32_t free; /* list of free numbers, linked by next */
     uint32_t count;
+    uint64_t bytes; /* of all paths and all data */
     struct map index;
     struct acl_table acls;
 };
@@ -90,10 +91,11 @@ void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b);
 struct tree_node_more *node_more(struct tree_node *n);
 
 /* The data is replaced in place when it has the same length. */
-void node_set_data(struct tree_node *n, struct str data);
+void node_set_data(struct tree_nodes *ns, struct tree_node *n, struct str data);
 
 /* A new text with the old name. The caller keeps the old text, and may put it back. */
 struct tree_node_text *node_text_with(const struct tree_node_text *old, struct str data);
+void node_put_text(struct tree_nodes *ns, struct tree_node *n, struct tree_node_text *text);
 
 static inline const unsigned char *node_text_len(const unsigned char *p, uint32_t *ret_len)
 {

@@ -15,6 +15,13 @@
 #include "keeper/path.h"
 #include "keeper/tree/tree.h"
 
+static void put_text_back(struct tree_nodes *ns, struct tree_node *n, struct tree_node_text *old)
+{
+    struct tree_node_text *failed = n->text;
+    node_put_text(ns, n, old);
+    free(failed);
+}
+
 static void undo_change(struct tree *t, const struct tree_change *c)
 {
     const struct tree_undo *u = &c->undo;
@@ -31,8 +38,7 @@ static void undo_change(struct tree *t, const struct tree_change *c)
         parent->pzxid = u->parent_pzxid;
         break;
     case CHANGE_SET:
-        free(n->text);
-        n->text = u->text;
+        put_text_back(&t->nodes, n, u->text);
         n->mzxid = u->mzxid;
         n->mtime_ms = u->mtime_ms;
         n->version = u->number;
@@ -179,10 +185,10 @@ static int set(struct tree_transaction *tx, const struct keeper_op *op,
     struct tree_undo undo = {
         .ref = ref, .mzxid = n->mzxid, .mtime_ms = n->mtime_ms, .number = n->version};
     if (tx->alone) { /* nothing after it can fail, so the data is replaced in place */
-        node_set_data(n, op->data);
+        node_set_data(&tx->t->nodes, n, op->data);
     } else {
         undo.text = n->text;
-        n->text = node_text_with(n->text, op->data);
+        node_put_text(&tx->t->nodes, n, node_text_with(n->text, op->data));
     }
     n->mzxid = tx->c->zxid;
     n->mtime_ms = tx->c->time_ms;

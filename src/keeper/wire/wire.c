@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
 #include "keeper/journal/record.h"
@@ -112,6 +113,8 @@ static struct wire_options with_defaults(struct wire_options o)
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (!*limits[i].value)
             *limits[i].value = limits[i].otherwise;
+    if (!o.words)
+        o.words = wire_words_default();
     return o;
 }
 
@@ -125,6 +128,8 @@ int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret
     int len = sizeof bound;
 
     w->o = with_defaults(*o);
+    w->started_ms = clock_boot_ms();
+    w->trace_mask = WIRE_TRACE_MASK;
     TAILQ_INIT(&w->conns);
     UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));

@@ -18,6 +18,7 @@
  *   - Quota nodes have no effect.
  *   - Paths with characters beyond the Unicode basic plane are not changed.
  *   - Watches of different kinds on one path are independent, as in 3.9.
+ *   - The four-letter words leave out what has no meaning here (wire_values.c); hash is empty.
  *   - A wrong password for a session does not affect the client that owns it.
  *   - Without options, session timeouts are from 1 s to 1 h, and the connections of one address are
  *     limited only by those of all: the clients of a loopback address are all of them.
@@ -30,6 +31,7 @@
 
 #include <uv.h>
 
+#include "base/buf.h"
 #include "base/option.h"
 #include "keeper/local/local.h"
 
@@ -46,6 +48,7 @@ enum {
     WIRE_CREDENTIAL_MAX = 4096,        /* bytes of user:password */
     WIRE_HELLO_MS = 10 * 1000,         /* to send the connect request */
     WIRE_FINISH_MS = 10 * 1000,        /* to read the last answer */
+    WIRE_TRACE_MASK = 306,             /* ZooKeeper's default */
 };
 
 /* The sum in ids of the scheme digest. */
@@ -62,7 +65,11 @@ struct wire_options {
     int digest;                             /* enum wire_digest */
     bool require_auth; /* nothing is answered before the client is known by its digest */
     bool skip_acl;     /* access lists are kept and not enforced */
+    uint32_t words;    /* the four-letter words allowed: wire_words_parse() */
 };
+
+/* "ruok,mntr" or "*", as ZooKeeper's 4lw.commands.whitelist. */
+int wire_words_parse(const char *list, uint32_t *ret_set, struct err_info *ret_error);
 
 struct wire;
 
@@ -73,6 +80,26 @@ void wire_serve(struct wire *w, struct local *l);
 
 /* "127.0.0.1:8049" */
 const char *wire_address(const struct wire *w);
+
+/*
+ * The four-letter words as JSON, for HTTP. Each has the name that ZooKeeper's AdminServer gives it.
+ * What the words on the port are allowed does not matter here. On the loop.
+ */
+enum {
+    WIRE_COMMAND_CHANGES = 1, /* it resets or sets something */
+    WIRE_COMMAND_MASK = 2,    /* namely the mask */
+};
+
+struct wire_command {
+    char word[5];
+    const char *name;
+    int flags;
+};
+
+const struct wire_command *wire_command_at(size_t i);          /* NULL: no more */
+const struct wire_command *wire_command_find(struct str name); /* or the word; NULL: none */
+void wire_command_run(struct wire *w, const struct wire_command *command, int64_t mask,
+                      struct buf *json);
 
 /* Closes everything; sessions end by their timeouts. Frees itself on the loop. */
 void wire_close(struct wire *w);

@@ -51,6 +51,7 @@ void wire_conn_close(struct wire_conn *c)
         return;
     pthread_mutex_lock(&c->w->l->lock);
     c->closing = true;
+    c->w->unsent -= c->unsent;
     wire_watch_clear(c);
     wire_unnote(c);
     c->session = 0;
@@ -69,7 +70,8 @@ static void add_barrier(struct wire_conn *c, int64_t lsn, uint64_t end)
         c->barrier_first = 0;
     }
     mem_grow(c->barriers, c->barrier_first + c->barrier_count, c->barrier_cap);
-    c->barriers[c->barrier_first + c->barrier_count++] = (struct wire_barrier){lsn, end};
+    c->barriers[c->barrier_first + c->barrier_count++] =
+        (struct wire_barrier){.lsn = lsn, .end = end};
     wire_wait_for_gate(c, lsn);
 }
 
@@ -89,10 +91,27 @@ void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn)
         c->out_open = end;
 }
 
+void wire_conn_answered(struct wire_conn *c, const char *op, int64_t xid, int64_t zxid,
+                        enum wire_latency_kind kind)
+{
+    struct wire_waits *waits = c->barrier_count
+                                   ? c->barriers[c->barrier_first + c->barrier_count - 1].waits
+                                   : c->open_waits;
+    wire_waits_add(&waits[kind], c->w->now_ms);
+    c->unsent++;
+    c->w->unsent++;
+    c->traffic.last_op = op;
+    c->traffic.last_zxid = zxid + 1;
+    if (xid >= 0)
+        c->traffic.last_xid = xid + 1;
+}
+
 void wire_conn_put_events(struct wire_conn *c)
 {
     if (!c->events.len)
         return;
+    wire_count_sent(c, c->event_count);
+    c->event_count = 0;
     wire_conn_put(c, buf_str(&c->events), c->events_lsn);
     c->event_bytes += c->events.len;
     c->events.len = 0;
@@ -103,6 +122,7 @@ static void open_barriers(struct wire_conn *c)
 {
     while (c->barrier_count && gate_state(&c->w->l->gate, c->barriers[c->barrier_first].lsn) == 1) {
         c->out_open = c->barriers[c->barrier_first].end;
+        wire_waits_move(c->open_waits, c->barriers[c->barrier_first].waits);
         c->barrier_first++;
         c->barrier_count--;
     }
@@ -152,6 +172,9 @@ static void send_open(struct wire_conn *c)
         }
     }
     out_consume(c, len);
+    c->w->totals.sent_bytes += len;
+    if (c->unsent)
+        wire_waits_settle(c, clock_boot_ms());
 }
 
 /* Requests. */
@@ -180,9 +203,12 @@ static bool take_packet(struct wire_conn *c)
 
     if (r.bad)
         return false;
-    if (!c->session && !c->received && wire_word(c, c->in.p + c->in_at)) {
-        c->in.len = 0;
-        return false;
+    if (!c->session && !c->traffic.received) {
+        enum wire_word_state word = wire_word(c, c->in.p + c->in_at, c->in.len - c->in_at);
+        if (word == WIRE_WORD_DONE)
+            c->in.len = 0;
+        if (word != WIRE_WORD_NONE)
+            return false;
     }
     if (len < 0 || len > c->w->o.packet_max) {
         wire_conn_close(c);
@@ -192,8 +218,8 @@ static bool take_packet(struct wire_conn *c)
     if (r.bad)
         return false;
     c->in_at += 4 + (size_t)len;
-    c->received++;
-    c->w->received++;
+    wire_count_received(c);
+    c->w->totals.received_bytes += 4 + (size_t)len;
     bool good = c->session ? wire_request(c, packet) : wire_hello(c, packet);
     if (!good)
         wire_conn_close(c);
@@ -281,7 +307,9 @@ void wire_conn_flush(struct wire_conn *c)
 
 static void on_patience_over(uv_timer_t *timer)
 {
-    wire_conn_close(timer->data);
+    struct wire_conn *c = timer->data;
+    c->w->totals.timeouts += !c->close_when_sent;
+    wire_conn_close(c);
 }
 
 void wire_conn_finish(struct wire_conn *c)
@@ -297,6 +325,7 @@ static struct wire_conn *conn_new(struct wire *w)
     c->w = w;
     c->who = (struct acl_who){
         .ids = c->ids, .all = w->o.skip_acl, .no_digest = w->o.digest == WIRE_NO_DIGEST};
+    c->since_ms = clock_wall_ms();
     UV_CHECK(uv_tcp_init(w->listener.loop, &c->tcp));
     UV_CHECK(uv_timer_init(w->listener.loop, &c->patience));
     c->tcp.data = c->patience.data = c;
@@ -310,7 +339,7 @@ static struct wire_conn *conn_new(struct wire *w)
 static void conn_start(struct wire_conn *c, int err)
 {
     bool fits = wire_host_enter(c) && c->w->conn_count <= WIRE_CONNECTIONS_MAX;
-    c->w->rejected += !fits;
+    c->w->totals.rejected += !fits;
     if (err < 0 || !fits) {
         wire_conn_close(c);
         return;

@@ -9,7 +9,10 @@
  *   wire_ops.c      the requests, a table
  *   wire_multi.c    transactions
  *   wire_watch.c    the watches of a connection
- *   four_letter.c   the four-letter words
+ *   wire_latency.c  how long answers take
+ *   wire_words.c    the four-letter words, and the same as JSON
+ *   wire_values.c   what they report, and wire_dump.c
+ *   wire_report.c   how it is written
  *
  * A connection belongs to the loop's thread, except for the fields below "Under the store's lock":
  * changes by other threads fire watches.
@@ -21,15 +24,49 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+#include "base/summary.h"
 #include "base/thread.h"
 #include "keeper/jute.h"
 #include "keeper/local/engine.h"
 #include "keeper/wire/wire.h"
 
+/* Latencies are those of requests that do not change anything, and of those that do. */
+enum wire_latency_kind { WIRE_READ, WIRE_UPDATE, WIRE_LATENCY_KINDS };
+
+/*
+ * Answers that were not yet given to the socket: how many, and when their requests were read. That
+ * is enough for the minimum, the maximum and the sum of their latencies, however many they are.
+ */
+struct wire_waits {
+    uint64_t count;
+    int64_t sum_ms, first_ms, last_ms;
+};
+
 /* The answers before position `end` of the output saw lsn. */
 struct wire_barrier {
     int64_t lsn;
     uint64_t end;
+    struct wire_waits waits[WIRE_LATENCY_KINDS];
+};
+
+/* What a connection has done; the word crst clears it. */
+struct wire_traffic {
+    uint64_t received, sent; /* packets */
+    const char *last_op;     /* NULL: none */
+    int64_t last_xid;        /* of a request of the client's own, plus 1; 0: none */
+    int64_t last_zxid;       /* in an answer, plus 1; 0: none */
+    int64_t last_sent_ms;    /* clock_boot_ms() of the last answer */
+    int64_t last_latency_ms;
+    struct summary latency; /* milliseconds */
+};
+
+/* The same of all connections, since the start or the word srst. */
+struct wire_totals {
+    uint64_t received, sent; /* packets */
+    uint64_t received_bytes, sent_bytes;
+    uint64_t hellos, resumed;    /* connect requests; those of a session that there is */
+    uint64_t rejected, timeouts; /* connections: too many; without a connect request in time */
+    struct summary latency[WIRE_LATENCY_KINDS];
 };
 
 struct wire_conn {
@@ -46,9 +83,11 @@ struct wire_conn {
     size_t in_at;
     bool paused;
 
-    struct buf out;    /* answers not yet given to the socket */
-    uint64_t out_base; /* position of the first of them */
-    uint64_t out_open; /* up to here they have passed the gate */
+    struct buf out;                                   /* answers not yet given to the socket */
+    uint64_t out_base;                                /* position of the first of them */
+    uint64_t out_open;                                /* up to here they have passed the gate */
+    struct wire_waits open_waits[WIRE_LATENCY_KINDS]; /* of those */
+    uint64_t unsent; /* answers in `out`, for requests that count */
     struct wire_barrier *barriers;
     size_t barrier_first, barrier_count, barrier_cap;
     struct buf sending;
@@ -60,17 +99,20 @@ struct wire_conn {
     int64_t session;                 /* 0: not connected yet */
     struct acl_id ids[WIRE_IDS_MAX]; /* owned; the first is the address */
     struct acl_who who;              /* those that are used */
-    uint64_t received, sent;
-    int64_t told_zxid; /* the highest zxid in an answer */
+    int64_t told_zxid;               /* the highest zxid in an answer */
+    int64_t since_ms;                /* clock_wall_ms() when it was accepted */
+    struct wire_traffic traffic;
 
     /* Under the store's lock: */
     LIST_ENTRY(wire_conn) noted_link; /* in wire.noted or wire.called */
     bool noted;
     struct buf events; /* packets for watches that have fired */
+    uint64_t event_count;
     int64_t events_lsn;
     bool ended; /* the session is over */
     struct wire_watch **watches;
     uint32_t watch_len, watch_cap;
+    uint32_t listed; /* of them, by the word wchs */
     struct map watch_index;
     uint64_t told_of; /* the last change it was notified of (watches.changes) */
     enum keeper_event told;
@@ -89,14 +131,17 @@ struct wire {
     struct wire_conns conns;
     size_t conn_count;
     void *hosts;              /* a tree of struct wire_host, by address */
-    uint64_t rejected;        /* connections beyond the limits */
     struct wire_noted noted;  /* with events or waiting answers; under the store's lock */
     struct wire_noted called; /* the part of them that on_news() still has to look at */
     char address[64];
     int64_t now_ms;
     int64_t acl_lsn; /* of the last change of an access list, whose version every stat shows */
     struct buf head, body; /* of the answer being made */
-    uint64_t received, sent;
+    int64_t started_ms;    /* clock_boot_ms() */
+    struct wire_totals totals;
+    uint64_t unsent;      /* of all connections */
+    uint64_t watch_count; /* as ZooKeeper counts them, see wire_watch.c; under the store's lock */
+    int64_t trace_mask;   /* kept for those who ask; nothing is traced */
 };
 
 /* wire.c: the store does not call here any more; the port of an address of either family. */
@@ -119,6 +164,22 @@ void wire_conn_flush(struct wire_conn *c);
  */
 void wire_conn_put(struct wire_conn *c, struct str packet, int64_t lsn);
 void wire_conn_finish(struct wire_conn *c); /* closes once everything is sent */
+
+static inline void wire_count_received(struct wire_conn *c)
+{
+    c->traffic.received++;
+    c->w->totals.received++;
+}
+
+static inline void wire_count_sent(struct wire_conn *c, uint64_t packets)
+{
+    c->traffic.sent += packets;
+    c->w->totals.sent += packets;
+}
+
+/* The packets that were put last are the answer to a request that counts. op: as in `lop`. */
+void wire_conn_answered(struct wire_conn *c, const char *op, int64_t xid, int64_t zxid,
+                        enum wire_latency_kind kind);
 
 /* Under the lock: appends the pending watch events to the output. */
 void wire_conn_put_events(struct wire_conn *c);
@@ -172,9 +233,10 @@ bool wire_request(struct wire_conn *c, struct str packet);
 /* A request, and its result: an error, or w->body; and the LSN that it saw. */
 struct wire_request {
     int type;
-    struct reader r; /* the arguments */
-    int error;       /* as ZooKeeper numbers it */
-    int64_t zxid;
+    const char *name; /* as in `lop`; NULL: it does not count */
+    struct reader r;  /* the arguments */
+    int error;        /* as ZooKeeper numbers it */
+    int64_t zxid;     /* of a change, even if it was refused; 0: a read */
     int64_t lsn;
     bool no_zxid; /* the answer has none: it is not about the tree */
 };
@@ -238,7 +300,39 @@ bool wire_watch_has(struct wire_conn *c, struct str path, int modes);
 void wire_watch_clear(struct wire_conn *c);
 void wire_watch_tell(struct wire_conn *c, enum keeper_event event, struct str path, int64_t lsn);
 
-/* four_letter.c. True: it was one, and is answered. */
-bool wire_word(struct wire_conn *c, const char *four);
+/* wire_latency.c. settle: the answers that have passed the gate are given to the socket now. */
+void wire_waits_add(struct wire_waits *to, int64_t read_ms);
+void wire_waits_move(struct wire_waits *to, struct wire_waits *from); /* arrays of each kind */
+void wire_waits_settle(struct wire_conn *c, int64_t now_ms);
+
+/*
+ * wire_values.c, wire_dump.c: what the words report, in the order of ZooKeeper's lines. They take
+ * the lock.
+ */
+struct report;
+
+void wire_put_connections(struct wire *w, struct report *r);
+void wire_put_server(struct wire *w, struct report *r);
+void wire_put_status(struct wire *w, struct report *r); /* both, the connections in brief */
+void wire_put_sessions(struct wire *w, struct report *r);
+void wire_put_monitor(struct wire *w, struct report *r);
+void wire_put_configuration(struct wire *w, struct report *r);
+void wire_put_directories(struct wire *w, struct report *r);
+void wire_put_environment(struct wire *w, struct report *r);
+
+/* wire_watch.c: the watches as ZooKeeper lists them: without those for children only. */
+void wire_put_watch_summary(struct wire *w, struct report *r);
+void wire_put_watches(struct wire *w, struct report *r); /* by session */
+void wire_put_watches_by_path(struct wire *w, struct report *r);
+
+/* wire_words.c: a first packet of `len` bytes so far. */
+enum wire_word_state {
+    WIRE_WORD_NONE, /* it is none */
+    WIRE_WORD_MORE, /* it has an argument, which is not complete */
+    WIRE_WORD_DONE, /* it was one, and is answered */
+};
+
+enum wire_word_state wire_word(struct wire_conn *c, const char *bytes, size_t len);
+uint32_t wire_words_default(void);
 
 #endif

@@ -284,41 +284,42 @@ static void op_close(struct wire_conn *c, struct wire_request *q)
     wire_conn_finish(c);
 }
 
-/* Without a function: the error. */
+/* The name, in `lop` of the word cons, is NULL for what ZooKeeper does not count. */
 static const struct op {
     int type;
+    const char *name;
     void (*run)(struct wire_conn *c, struct wire_request *q);
-    int error;
+    int error; /* without a function */
 } OPS[] = {
-    {WIRE_GET_DATA, op_read},
-    {WIRE_SET_DATA, op_change},
-    {WIRE_EXISTS, op_exists},
-    {WIRE_CREATE, op_change},
-    {WIRE_CREATE2, op_change},
-    {WIRE_DELETE, op_change},
-    {WIRE_GET_CHILDREN, op_read},
-    {WIRE_GET_CHILDREN2, op_read},
-    {WIRE_PING, NULL, 0},
-    {WIRE_MULTI, wire_multi},
-    {WIRE_MULTI_READ, wire_multi_read},
-    {WIRE_CHECK, op_change},
-    {WIRE_GET_ACL, op_get_acl},
-    {WIRE_SET_ACL, op_change},
-    {WIRE_SYNC, op_sync},
-    {WIRE_RECONFIG, NULL, WIRE_RECONFIG_DISABLED},
-    {WIRE_CHECK_WATCHES, op_remove_watches},
-    {WIRE_REMOVE_WATCHES, op_remove_watches},
-    {WIRE_CREATE_CONTAINER, op_change},
-    {WIRE_CREATE_TTL, op_change},
-    {WIRE_AUTH, wire_auth},
-    {WIRE_SET_WATCHES, op_set_watches},
-    {WIRE_SET_WATCHES2, op_set_watches},
-    {WIRE_SASL, wire_sasl},
-    {WIRE_GET_EPHEMERALS, op_get_ephemerals},
-    {WIRE_COUNT_DESCENDANTS, op_count_descendants},
-    {WIRE_ADD_WATCH, op_add_watch},
-    {WIRE_WHO_AM_I, wire_who_am_i},
-    {WIRE_CLOSE, op_close},
+    {WIRE_GET_DATA, "GETD", op_read},
+    {WIRE_SET_DATA, "SETD", op_change},
+    {WIRE_EXISTS, "EXIS", op_exists},
+    {WIRE_CREATE, "CREA", op_change},
+    {WIRE_CREATE2, "CREA", op_change},
+    {WIRE_DELETE, "DELE", op_change},
+    {WIRE_GET_CHILDREN, "GETC", op_read},
+    {WIRE_GET_CHILDREN2, "GETC", op_read},
+    {WIRE_PING, "PING", NULL, 0},
+    {WIRE_MULTI, "MULT", wire_multi},
+    {WIRE_MULTI_READ, "MLTR", wire_multi_read},
+    {WIRE_CHECK, "CHEC", op_change},
+    {WIRE_GET_ACL, "GETA", op_get_acl},
+    {WIRE_SET_ACL, "SETA", op_change},
+    {WIRE_SYNC, "SYNC", op_sync},
+    {WIRE_RECONFIG, "RECO", NULL, WIRE_RECONFIG_DISABLED},
+    {WIRE_CHECK_WATCHES, "CHKW", op_remove_watches},
+    {WIRE_REMOVE_WATCHES, "REMW", op_remove_watches},
+    {WIRE_CREATE_CONTAINER, "CREA", op_change},
+    {WIRE_CREATE_TTL, "CREA", op_change},
+    {WIRE_AUTH, NULL, wire_auth},
+    {WIRE_SET_WATCHES, "SETW", op_set_watches},
+    {WIRE_SET_WATCHES2, "STW2", op_set_watches},
+    {WIRE_SASL, NULL, wire_sasl},
+    {WIRE_GET_EPHEMERALS, "GETE", op_get_ephemerals},
+    {WIRE_COUNT_DESCENDANTS, "GETACN", op_count_descendants},
+    {WIRE_ADD_WATCH, "ADDW", op_add_watch},
+    {WIRE_WHO_AM_I, "HOMI", wire_who_am_i},
+    {WIRE_CLOSE, "CLOS", op_close},
 };
 
 static void run_op(struct wire_conn *c, struct wire_request *q)
@@ -333,15 +334,17 @@ static void run_op(struct wire_conn *c, struct wire_request *q)
     } else if (op == end) {
         q->error = WIRE_UNIMPLEMENTED;
         wire_conn_finish(c);
-    } else if (op->run) {
-        op->run(c, q);
     } else {
+        q->name = op->name;
         q->error = op->error;
+        if (op->run)
+            op->run(c, q);
     }
 }
 
 /* The packet of an answer: its length, the header, the body unless there is an error. */
-static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_request *q)
+static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_request *q,
+                       enum wire_latency_kind kind)
 {
     struct wire *w = c->w;
     size_t body_len = q->error ? 0 : w->body.len;
@@ -355,8 +358,9 @@ static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_reque
     wire_conn_put_events(c); /* before the first answer that may show the change */
     wire_conn_put(c, buf_str(&w->head), q->lsn);
     wire_conn_put(c, (struct str){w->body.p, body_len}, q->lsn);
-    c->sent++;
-    w->sent++;
+    wire_count_sent(c, 1);
+    if (q->name)
+        wire_conn_answered(c, q->name, xid, c->told_zxid, kind);
 }
 
 /* The last transaction, for the answer's header: it must be one that cannot get lost. */
@@ -381,9 +385,10 @@ bool wire_request(struct wire_conn *c, struct str packet)
     session_touch(s, c->w->now_ms);
     c->w->body.len = 0;
     run_op(c, &q);
+    enum wire_latency_kind kind = q.zxid ? WIRE_UPDATE : WIRE_READ;
     if (!q.zxid)
         q.zxid = known_zxid(l, q.lsn);
     if (!q.r.bad)
-        put_answer(c, xid, &q);
+        put_answer(c, xid, &q, kind);
     return !q.r.bad;
 }

@@ -51,6 +51,7 @@ static void put_welcome(struct wire_conn *c, const struct tree_session *s, bool 
     if (tells_read_only)
         jute_put_bool(&out, false);
     wire_conn_put(c, buf_str(&out), c->w->l->tree.zxid);
+    wire_count_sent(c, 1);
 }
 
 bool wire_hello(struct wire_conn *c, struct str packet)
@@ -66,6 +67,7 @@ bool wire_hello(struct wire_conn *c, struct str packet)
     bool tells_read_only = r.left > 0; /* since 3.4: whether a read-only server is accepted */
     if (r.bad)
         return false;
+    c->w->totals.hellos++;
     {
         LOCKED(&l->lock);
         if (l->o.mode == LOCAL_STRICT && seen > l->tree.zxid)
@@ -74,13 +76,17 @@ bool wire_hello(struct wire_conn *c, struct str packet)
         if (!s && !id)
             return false; /* the disk is full: the client may retry, nothing has expired */
         put_welcome(c, s, tells_read_only);
+        if (s && !id)
+            wire_conn_answered(c, "SESS", 0, s->id, WIRE_UPDATE);
     }
     if (!c->session) {
         wire_conn_finish(c);
         return true;
     }
     uv_timer_stop(&c->patience);
-    if (id)
+    if (id) {
+        c->w->totals.resumed++;
         close_others(c);
+    }
     return true;
 }

@@ -3,10 +3,12 @@
  * change that concerns several entries is reported once, and only if the client may read the node.
  * One-shot modes end with the event, reported or not.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "keeper/wire/wire_impl.h"
+#include "keeper/wire/wire_report.h"
 
 struct wire_watch {
     struct tree_watch watch;
@@ -51,6 +53,7 @@ void wire_watch_tell(struct wire_conn *c, enum keeper_event event, struct str pa
     jute_put_i32(&c->events, EVENT_TYPES[event]);
     jute_put_i32(&c->events, STATE_CONNECTED);
     jute_put_bytes(&c->events, path);
+    c->event_count++;
     if (c->events_lsn < lsn)
         c->events_lsn = lsn;
 }
@@ -65,9 +68,29 @@ static struct wire_watch *find(struct wire_conn *c, struct str path)
     return NULL;
 }
 
+/*
+ * ZooKeeper has two tables of watches, and an addWatch is in both. Its count is of both; its lists,
+ * and the summary, are of the first.
+ */
+enum {
+    IN_ADDED = WIRE_WATCH_PERSISTENT | WIRE_WATCH_RECURSIVE,
+    IN_FIRST = WIRE_WATCH_DATA | IN_ADDED,
+    IN_SECOND = WIRE_WATCH_CHILDREN | IN_ADDED,
+};
+
+/* Counts the modes that an entry gets instead of those that it has. */
+static void recount(struct wire_watch *w, int modes)
+{
+    int first = !!(modes & IN_FIRST) - !!(w->modes & IN_FIRST);
+    int second = !!(modes & IN_SECOND) - !!(w->modes & IN_SECOND);
+    w->c->listed += (uint32_t)first;
+    w->c->w->watch_count += (uint64_t)(first + second);
+}
+
 static void drop(struct wire_watch *w)
 {
     struct wire_conn *c = w->c;
+    recount(w, 0);
     struct wire_watch *last = c->watches[c->watch_len - 1];
     map_remove(&c->watch_index, map_hash_str(str_of(w->watch.path)), w->at + 1);
     watches_remove(&c->w->l->watches, &w->watch);
@@ -133,6 +156,7 @@ static void set_modes(struct wire_watch *w, struct str path, int modes)
         w->watch.recursive = recursive;
         watches_add(&w->c->w->l->watches, &w->watch, path);
     }
+    recount(w, modes);
     w->modes = modes;
     w->watch.events = 0;
     for (int i = 0; i < MODE_COUNT; i++)
@@ -180,4 +204,81 @@ void wire_watch_clear(struct wire_conn *c)
     map_release(&c->watch_index);
     c->watches = NULL;
     c->watch_cap = 0;
+}
+
+/* The words wchs, wchc and wchp. */
+
+static const struct wire_watch *listed(const struct tree_watch *watch)
+{
+    const struct wire_watch *w = (const struct wire_watch *)watch;
+    return watch->fire == fire && w->modes & IN_FIRST ? w : NULL;
+}
+
+/* The first watch of a path, from `watch` on, that is listed. */
+static const struct wire_watch *next_listed(const struct tree_watch *watch)
+{
+    while (watch && !listed(watch))
+        watch = watch->next;
+    return watch ? listed(watch) : NULL;
+}
+
+void wire_put_watch_summary(struct wire *w, struct report *r)
+{
+    LOCKED(&w->l->lock);
+    const struct tree_watches *ws = &w->l->watches;
+    const struct wire_conn *c;
+    int64_t connections = 0, paths = 0, watches = 0;
+    TAILQ_FOREACH(c, &w->conns, link) {
+        connections += c->listed > 0;
+        watches += c->listed;
+    }
+    for (uint32_t i = 0; i < ws->len; i++)
+        paths += ws->places[i].path && next_listed(ws->places[i].first);
+    report_line(r,
+                "%" PRId64 " connections watching %" PRId64 " paths\nTotal watches:%" PRId64 "\n",
+                connections, paths, watches);
+    report_int(r, NULL, "num_connections", connections);
+    report_int(r, NULL, "num_paths", paths);
+    report_int(r, NULL, "num_total_watches", watches);
+}
+
+void wire_put_watches(struct wire *w, struct report *r)
+{
+    LOCKED(&w->l->lock);
+    const struct wire_conn *c;
+    char id[REPORT_ID_LEN];
+    report_open(r, "session_id_to_watched_paths", '{');
+    TAILQ_FOREACH(c, &w->conns, link) {
+        if (!c->listed || report_is_full(r))
+            continue;
+        report_list_open(r, report_id(id, c->session), "\n");
+        for (uint32_t i = 0; i < c->watch_len && !report_is_full(r); i++)
+            if (listed(&c->watches[i]->watch))
+                report_list_item(r, str_of(c->watches[i]->watch.path));
+        report_list_close(r);
+    }
+    report_close(r, '}');
+    report_line(r, "\n");
+    report_cut(r);
+}
+
+void wire_put_watches_by_path(struct wire *w, struct report *r)
+{
+    LOCKED(&w->l->lock);
+    const struct tree_watches *ws = &w->l->watches;
+    char id[REPORT_ID_LEN];
+    report_open(r, "path_to_session_ids", '{');
+    for (uint32_t i = 0; i < ws->len && !report_is_full(r); i++) {
+        const struct tree_watch_place *place = &ws->places[i];
+        const struct wire_watch *each = place->path ? next_listed(place->first) : NULL;
+        if (!each)
+            continue;
+        report_list_open(r, str_of(place->path), "\n");
+        for (; each; each = next_listed(each->watch.next))
+            report_list_item(r, report_id(id, each->c->session));
+        report_list_close(r);
+    }
+    report_close(r, '}');
+    report_line(r, "\n");
+    report_cut(r);
 }
