@@ -18,7 +18,7 @@ Differences that are intended, and how the steps avoid them:
     it is tried only for sessions without a connection.
 
     The events of several ephemeral nodes that end with their session come in another order: ZooKeeper's is
-    that of a hash table.
+    that of a hash table. So is the order of the identities that "auth" stands for in an access list.
 
     checkWatches finds the watches of its own connection. ZooKeeper 3.8 finds those of others as well: it is
     sent for nodes that no other connection watches.

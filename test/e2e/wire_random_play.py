@@ -113,7 +113,7 @@ class Side:
         old = self.links.pop(name, None)
         keep = old and session and options.get("keep")
         if old and not keep:
-            old.close()
+            self.drop(old)
         given = PASSWORDS[options.get("password", "right")](password)
         link, answer = self.connect(options, session, given, seen)
         if keep:
@@ -123,6 +123,13 @@ class Side:
             link.close()
             return
         self.welcome(name, link, answer, session, given == password)
+
+    def drop(self, link):
+        """Closes a connection, and waits until the server knows. Else ZooKeeper, when it hears of it after
+        the session has another connection, forgets which one that is, and does not close it later on."""
+        name = "%s:%d[" % link.socket.getsockname()
+        link.close()
+        wait_until(lambda: name not in wire.four_letters(self.port, "cons"), "the end of a connection", SILENCE_S)
 
     def welcome(self, name, link, answer, session, right):
         version, timeout_ms, got, password, more = answer
@@ -263,6 +270,8 @@ class Side:
         start = r.at
         try:
             found = wire.BODIES[kind](r) if not error and kind in wire.BODIES else None
+            if kind == wire.GET_ACL and found:
+                found = sort_digests(found[0]), found[1]
             if r.at == len(r.data):
                 return self.plain(found)
         except (AssertionError, KeyError, ValueError):
@@ -325,10 +334,12 @@ class Side:
 
     def walk(self, path):
         """Records everything from here on."""
-        answers = [self.observer.call(request(path))
-                   for request in (wire.get_data, wire.get_acl, wire.get_children2)]
-        self.note(path, *[(answer.error, self.plain(answer.body)) for answer in answers])
-        for name in [] if answers[2].error else answers[2].body[0]:
+        data, acl, children = [self.observer.call(request(path))
+                               for request in (wire.get_data, wire.get_acl, wire.get_children2)]
+        if not acl.error:
+            acl = acl._replace(body=(sort_digests(acl.body[0]), acl.body[1]))
+        self.note(path, *[(answer.error, self.plain(answer.body)) for answer in (data, acl, children)])
+        for name in [] if children.error else children.body[0]:
             self.walk(f"{path}/{name}")
 
     def close(self):
@@ -354,6 +365,12 @@ def sort_events(entry):
     """The events last, in any order: where a session ends, ZooKeeper's order is that of a hash table."""
     return [note for note in entry if "event" not in note] + sorted(
         (note for note in entry if "event" in note), key=repr)
+
+
+def sort_digests(acl):
+    """The order of the identities that "auth" stands for is that of a hash table, too."""
+    groups = itertools.groupby(acl, lambda entry: (entry[0], entry[1] == "digest"))
+    return [entry for (_, digest), group in groups for entry in (sorted(group) if digest else group)]
 
 
 class Comparison:

@@ -97,8 +97,9 @@ static bool has_parent(struct str path)
 }
 
 /*
- * ZooKeeper looks up the node, or the parent of a new one, before it validates the rest of a path:
- * an invalid path then gives NO_NODE.
+ * ZooKeeper looks up the node to delete, or the parent of a new one, and checks the permission
+ * there, before it validates the rest of a path. So does the tree, which has no node with an
+ * invalid path.
  */
 static int check_path(struct keeper_op *op)
 {
@@ -107,13 +108,11 @@ static int check_path(struct keeper_op *op)
         return DROVER_BAD_ARGUMENT;
     if (path_is_valid(op->path, sequential))
         return 0;
-    if (names && (op->kind == KEEPER_DELETE || (op->kind == KEEPER_CREATE && *op->path.p != '/')))
-        return DROVER_NO_NODE;
-    if (names && op->kind == KEEPER_CREATE) {
+    if (!names || (op->kind != KEEPER_CREATE && op->kind != KEEPER_DELETE))
+        return DROVER_BAD_ARGUMENT;
+    if (op->kind == KEEPER_CREATE)
         op->bad_name = DROVER_BAD_ARGUMENT;
-        return 0;
-    }
-    return DROVER_BAD_ARGUMENT;
+    return *op->path.p == '/' ? 0 : DROVER_NO_NODE;
 }
 
 /* All requests have their fields in this order. The arena holds the resolved access list. */
