@@ -830,7 +830,7 @@ def containers(w):
     a(get_data(r + "/c"))
     a(create2(r + "/c/child", flags=EPHEMERAL))
     a(exists(r + "/c"))
-    a(multi(create_container(r + "/m"), create(r + "/m/child"), delete(r + "/m/child")))
+    a(multi(create_container(r + "/m"), create(r + "/m/child"), create(r + "/m/x"), delete(r + "/m/x")))
     a(multi(create_container(r + "/n"), check(r + ABSENT, 0)))
     for flags in [0, 2, 4]:
         a(create_container(r + f"/flags{flags}-", flags=flags))

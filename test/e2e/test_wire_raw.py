@@ -83,6 +83,12 @@ BAD_REQUESTS = {
     "too long": i32(PACKET_MAX + 1),
     "nothing in it": frame(b""),
     "no type": frame(i32(1)),
+    "no token": frame(i32(1) + i32(SASL)),
+    "null token": frame(i32(1) + i32(SASL) + text(None)),
+    "no credential": frame(i32(-4) + i32(AUTH) + i32(0) + text("digest")),
+}
+
+CUT_REQUESTS = {
     "no body": frame(i32(1) + i32(GET_DATA)),
     "cut off in the path": frame(i32(1) + i32(GET_DATA) + BODY[:4]),
     "no watch flag": frame(i32(1) + i32(GET_DATA) + BODY[:-1]),
@@ -96,11 +102,8 @@ BAD_REQUESTS = {
     "transaction cut off": frame(i32(1) + i32(MULTI) + multi(create("/x")).body[:-1]),
     "bundle without end": frame(i32(1) + i32(MULTI_READ) + i32(GET_DATA) + flag(False) + i32(-1) +
                                 BODY),
-    "watches cut off": frame(i32(-8) + i32(SET_WATCHES) + set_watches(0, ["/"]).body[:-1]),
-    "watches without end": frame(i32(-8) + i32(SET_WATCHES2) + i64(0) + i32(2**31 - 1)),
-    "no token": frame(i32(1) + i32(SASL)),
-    "null token": frame(i32(1) + i32(SASL) + text(None)),
-    "no credential": frame(i32(-4) + i32(AUTH) + i32(0) + text("digest")),
+    "watches cut off": frame(i32(1) + i32(SET_WATCHES) + set_watches(0, ["/"]).body[:-1]),
+    "watches without end": frame(i32(1) + i32(SET_WATCHES2) + i64(0) + i32(2**31 - 1)),
 }
 
 
@@ -125,6 +128,16 @@ def test_a_bad_request_ends_its_connection_only(port, client, root, name):
             again.must(delete(path))
             again.end()
     assert client.call(exists("/x")).error == NO_NODE
+
+
+@pytest.mark.parametrize("name", CUT_REQUESTS)
+def test_a_truncated_request_is_an_error_and_does_nothing(client, root, name):
+    client.send(CUT_REQUESTS[name])
+    r = Reader(client.packet())
+    assert (r.i32(), r.i64() >= 0, r.i32(), r.data[r.at:]) == (1, True, MARSHALLING_ERROR, b"")
+    assert client.call(exists("/x")).error == NO_NODE
+    client.must(create(root + "/news"))
+    assert client.take_events() == []
 
 
 def test_what_came_before_a_bad_request_counts(port, client, root):

@@ -24,7 +24,7 @@ DEADLINE_S = 60
     19, 21, 22, 100, 101, 102, 103)
 (ALL_CHILDREN_NUMBER, SET_WATCHES2, ADD_WATCH, WHO_AM_I, CLOSE) = (104, 105, 106, 107, -11)
 
-(OK, SYSTEM_ERROR, INCONSISTENT, UNIMPLEMENTED, BAD_ARGUMENTS) = (0, -1, -2, -6, -8)
+(OK, SYSTEM_ERROR, INCONSISTENT, MARSHALLING_ERROR, UNIMPLEMENTED, BAD_ARGUMENTS) = (0, -1, -2, -5, -6, -8)
 (NO_NODE, NO_AUTH, BAD_VERSION, NO_CHILDREN_FOR_EPHEMERALS) = (-101, -102, -103, -108)
 (NODE_EXISTS, NOT_EMPTY, INVALID_ACL, AUTH_FAILED, NO_WATCHER) = (-110, -111, -114, -115, -121)
 AUTH_REQUIRED = -124
@@ -175,6 +175,14 @@ def check_watches(path, kind):
 
 def remove_watches(path, kind):
     return Request(REMOVE_WATCHES, text(path) + i32(kind))
+
+
+def reconfig(joining="", leaving="", members="", version=-1):
+    return Request(RECONFIG, text(joining) + text(leaving) + text(members) + i64(version))
+
+
+def sasl(token):
+    return Request(SASL, text(token))
 
 
 def who_am_i():

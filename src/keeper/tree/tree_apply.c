@@ -120,6 +120,8 @@ static int create(struct tree_transaction *tx, const struct keeper_op *op,
         return DROVER_NO_NODE;
     if (!allowed(tx, parent, ACL_CREATE))
         return DROVER_NO_AUTH;
+    if (op->bad_name)
+        return op->bad_name;
     struct tree_node_more *m = node_more(node_at(ns, parent));
     result->path = op->flags & KEEPER_SEQUENTIAL ? sequential_path(op->path, m->creations)
                                                  : mem_dup(op->path.p, op->path.len);

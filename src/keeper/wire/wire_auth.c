@@ -84,11 +84,11 @@ static bool add_digest(struct wire_conn *c, struct str id)
 void wire_auth(struct wire_conn *c, struct wire_request *q)
 {
     jute_i32(&q->r); /* the type, which nobody uses */
-    struct str scheme = jute_bytes(&q->r), credential = jute_bytes(&q->r);
+    struct str scheme = jute_bytes(&q->r), credential = jute_data(&q->r);
     CLEANUP(buf_release) struct buf id = {0};
     bool known = str_eq(scheme, STR("ip"));
     q->no_zxid = true;
-    if (str_eq(scheme, STR("digest")) && digest_id(&c->w->o, credential, &id))
+    if (str_eq(scheme, STR("digest")) && credential.p && digest_id(&c->w->o, credential, &id))
         known = add_digest(c, buf_str(&id));
     if (known || q->r.bad)
         return;

@@ -211,6 +211,7 @@ enum wire_op {
     WIRE_CHECK_WATCHES = 17,
     WIRE_REMOVE_WATCHES = 18,
     WIRE_CREATE_CONTAINER = 19,
+    WIRE_DELETE_CONTAINER = 20, /* of a server to itself */
     WIRE_CREATE_TTL = 21,
     WIRE_MULTI_READ = 22,
     WIRE_AUTH = 100,
@@ -237,8 +238,8 @@ struct wire_request {
     struct reader r;  /* the arguments */
     int error;        /* as ZooKeeper numbers it */
     int64_t zxid;     /* of a change, even if it was refused; 0: a read */
+    bool no_zxid;     /* the header has zxid, whatever is known: it has not seen the tree */
     int64_t lsn;
-    bool no_zxid; /* the answer has none: it is not about the tree */
 };
 
 /* ZooKeeper errors, most of them without a counterpart in enum drover_err. */
@@ -246,6 +247,7 @@ enum wire_error {
     WIRE_SYSTEM_ERROR = -1,
     WIRE_MARSHALLING_ERROR = -5, /* the request is invalid */
     WIRE_UNIMPLEMENTED = -6,
+    WIRE_BAD_ARGUMENTS = -8,
     WIRE_NO_NODE = -101,
     WIRE_AUTH_FAILED = -115,
     WIRE_NO_WATCHER = -121,
@@ -287,11 +289,13 @@ void wire_multi_read(struct wire_conn *c, struct wire_request *q);
 
 /* wire_watch.c: all under the lock. */
 enum wire_watch_mode {
-    WIRE_WATCH_DATA = 1,       /* once: getData, exists */
-    WIRE_WATCH_CHILDREN = 2,   /* once: getChildren */
-    WIRE_WATCH_PERSISTENT = 4, /* addWatch */
-    WIRE_WATCH_RECURSIVE = 8,
-    WIRE_WATCH_ANY = 15,
+    WIRE_WATCH_DATA = 1,            /* once: getData, exists */
+    WIRE_WATCH_CHILDREN = 2,        /* once: getChildren */
+    WIRE_WATCH_PERSISTENT = 4 | 8,  /* addWatch: on the data and on the children, */
+    WIRE_WATCH_RECURSIVE = 16 | 32, /* which can be removed one without the other */
+    WIRE_WATCH_ON_DATA = 1 | 4 | 16,
+    WIRE_WATCH_ON_CHILDREN = 2 | 8 | 32,
+    WIRE_WATCH_ANY = 63,
 };
 
 void wire_watch_add(struct wire_conn *c, struct str path, int mode);

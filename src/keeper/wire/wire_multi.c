@@ -67,16 +67,16 @@ static const struct {
 
 /*
  * Reads the mode and, if the request has one, the time to live. A request of its own makes a
- * container by its type; in a multi the mode counts, whatever the type. False: a multi cannot have
- * this.
+ * container by its type; in a multi the mode counts, whatever the type, and a TTL without a time
+ * fails the request when it is this operation's turn.
  */
-static bool read_mode(int type, bool in_multi, struct reader *r, struct keeper_op *op)
+static void read_mode(int type, bool in_multi, struct reader *r, struct keeper_op *op)
 {
     int32_t mode = jute_i32(r);
     int64_t ttl_ms = type == WIRE_CREATE_TTL ? jute_i64(r) : -1;
     if (mode < 0 || mode >= (int32_t)(sizeof MODES / sizeof *MODES)) {
         op->refused = DROVER_BAD_ARGUMENT;
-        return true;
+        return;
     }
     bool ttl = MODES[mode].ttl;
     op->flags = MODES[mode].flags;
@@ -86,7 +86,8 @@ static bool read_mode(int type, bool in_multi, struct reader *r, struct keeper_o
         op->owner = keeper_ttl(ttl_ms);
     if (ttl ? ttl_ms <= 0 || ttl_ms > KEEPER_TTL_MAX_MS : ttl_ms >= 0 && !in_multi)
         op->refused = DROVER_BAD_ARGUMENT;
-    return !in_multi || !ttl || type == WIRE_CREATE_TTL;
+    if (in_multi && ttl && type != WIRE_CREATE_TTL)
+        op->refused = DROVER_DAMAGED;
 }
 
 /* Whether the parent in the path can exist. */
@@ -96,22 +97,22 @@ static bool has_parent(struct str path)
 }
 
 /*
- * ZooKeeper looks up the node, or the parent of a new one, before it validates the rest of a path:
- * an invalid path then gives NO_NODE.
+ * ZooKeeper looks up the node to delete, or the parent of a new one, and checks the permission
+ * there, before it validates the rest of a path. So does the tree, which has no node with an
+ * invalid path.
  */
-static int check_path(struct wire_conn *c, const struct keeper_op *op)
+static int check_path(struct keeper_op *op)
 {
     bool sequential = op->flags & KEEPER_SEQUENTIAL, names = has_parent(op->path);
     if (op->kind == KEEPER_DELETE && path_is_special(op->path))
         return DROVER_BAD_ARGUMENT;
     if (path_is_valid(op->path, sequential))
         return 0;
-    if (names && op->kind == KEEPER_DELETE)
-        return DROVER_NO_NODE;
-    if (names && op->kind == KEEPER_CREATE &&
-        !nodes_find(&c->w->l->tree.nodes, path_parent(op->path)))
-        return DROVER_NO_NODE;
-    return DROVER_BAD_ARGUMENT;
+    if (!names || (op->kind != KEEPER_CREATE && op->kind != KEEPER_DELETE))
+        return DROVER_BAD_ARGUMENT;
+    if (op->kind == KEEPER_CREATE)
+        op->bad_name = DROVER_BAD_ARGUMENT;
+    return *op->path.p == '/' ? 0 : DROVER_NO_NODE;
 }
 
 /* All requests have their fields in this order. The arena holds the resolved access list. */
@@ -119,7 +120,6 @@ bool wire_read_op(struct wire_conn *c, int type, bool in_multi, struct reader *r
                   struct keeper_op *ret_op)
 {
     struct keeper_op op = {.version = KEEPER_ANY_VERSION};
-    bool valid = true;
     int acl_err = 0;
 
     if (!find_kind(type, &op.kind))
@@ -131,17 +131,17 @@ bool wire_read_op(struct wire_conn *c, int type, bool in_multi, struct reader *r
     if (create || op.kind == KEEPER_SET_ACL)
         acl_err = read_acl(c, r, a, &op.acl);
     if (create)
-        valid = read_mode(type, in_multi, r, &op);
+        read_mode(type, in_multi, r, &op);
     else
         op.version = jute_i32(r);
     if (!op.refused && create && has_parent(op.path))
         op.refused = acl_err;
     if (!op.refused)
-        op.refused = check_path(c, &op);
+        op.refused = check_path(&op);
     if (!op.refused)
         op.refused = acl_err;
     *ret_op = op;
-    return valid && !r->bad;
+    return !r->bad;
 }
 
 /* The header of an operation in a multi. False: the end, or the request is truncated. */
@@ -199,6 +199,8 @@ void wire_multi(struct wire_conn *c, struct wire_request *q)
     if (!q->r.bad && !q->error && count) {
         struct keeper_result *results = arena_zalloc(&arena, count * sizeof *results);
         int err = engine_apply(c->w->l, c->session, &c->who, ops, count, results, JOURNAL_WRITER);
+        if (err == DROVER_DAMAGED)
+            q->error = wire_error(err);
         for (size_t i = 0; i < count; i++)
             if (err)
                 put_error(&c->w->body, wire_error(results[i].err));

@@ -2,7 +2,8 @@
  * The requests: a table from ZooKeeper's operation numbers to functions. Each runs under the
  * store's lock, reads its arguments, writes the body of its answer to w->body, and sets which LSN
  * the answer saw. A request of an unknown kind is answered, and then the
- * connection is closed; a truncated one closes it at once.
+ * connection is closed. A truncated one is an error and has no effect; if it is an auth, it closes
+ * the connection.
  */
 #include "keeper/path.h"
 #include "keeper/wire/wire_impl.h"
@@ -10,7 +11,7 @@
 static const struct {
     int err, zookeeper;
 } ERRORS[] = {
-    {DROVER_BAD_ARGUMENT, -8},
+    {DROVER_BAD_ARGUMENT, WIRE_BAD_ARGUMENTS},
     {DROVER_NO_NODE, WIRE_NO_NODE},
     {DROVER_NO_AUTH, -102},
     {DROVER_BAD_VERSION, -103},
@@ -19,6 +20,7 @@ static const struct {
     {DROVER_NOT_EMPTY, -111},
     {DROVER_SESSION_EXPIRED, -112},
     {DROVER_BAD_ACL, -114},
+    {DROVER_DAMAGED, WIRE_MARSHALLING_ERROR},
     {DROVER_NOT_TRIED, -2},
     {DROVER_UNIMPLEMENTED, WIRE_UNIMPLEMENTED},
 };
@@ -32,6 +34,8 @@ int wire_error(int err)
             return ERRORS[i].zookeeper;
     return WIRE_SYSTEM_ERROR;
 }
+
+enum { XID_PING = -2 }; /* of the answer, whatever the request had */
 
 static struct tree *tree_of(struct wire_conn *c)
 {
@@ -77,9 +81,14 @@ static void op_change(struct wire_conn *c, struct wire_request *q)
     keeper_results_release(&result, 1);
 }
 
-/* One watch too many is an error: the client must know that it was not set. */
+/*
+ * One watch too many is an error: the client must know that it was not set. A truncated request
+ * sets none.
+ */
 static void watch(struct wire_conn *c, struct str path, int mode, struct wire_request *q)
 {
+    if (q->r.bad)
+        return;
     if (c->watch_len < WIRE_WATCHES_MAX || wire_watch_has(c, path, WIRE_WATCH_ANY))
         wire_watch_add(c, path, mode);
     else
@@ -186,6 +195,11 @@ static void op_set_watches(struct wire_conn *c, struct wire_request *q)
                                       WIRE_WATCH_RECURSIVE};
     int64_t since = jute_i64(&q->r);
     int lists = q->type == WIRE_SET_WATCHES2 ? LISTS2 : LISTS;
+    struct reader ahead = q->r;
+    for (int list = 0; list < lists; list++)
+        for (int32_t left = jute_i32(&ahead); left > 0 && !ahead.bad; left--)
+            jute_bytes(&ahead);
+    q->r.bad = ahead.bad; /* then it has no effect at all */
     for (int list = 0; list < lists; list++) {
         int32_t count = jute_i32(&q->r);
         for (int32_t i = 0; i < count && !q->r.bad; i++) {
@@ -213,14 +227,11 @@ static void op_add_watch(struct wire_conn *c, struct wire_request *q)
 /* Checks whether there is such a watch, or removes it. */
 static void op_remove_watches(struct wire_conn *c, struct wire_request *q)
 {
-    static const int MODES[] = {[1] = WIRE_WATCH_CHILDREN,
-                                [2] = WIRE_WATCH_DATA,
-                                [3] = WIRE_WATCH_ANY,
-                                [4] = WIRE_WATCH_PERSISTENT,
-                                [5] = WIRE_WATCH_RECURSIVE};
+    static const int MODES[] = {
+        [1] = WIRE_WATCH_ON_CHILDREN, [2] = WIRE_WATCH_ON_DATA, [3] = WIRE_WATCH_ANY};
     struct str path = jute_bytes(&q->r);
     int32_t kind = jute_i32(&q->r);
-    if (kind < 1 || kind > 5) {
+    if (kind < 1 || kind > 3) {
         q->error = WIRE_MARSHALLING_ERROR;
         return;
     }
@@ -277,6 +288,15 @@ static void op_count_descendants(struct wire_conn *c, struct wire_request *q)
     q->lsn = tree_of(c)->zxid;
 }
 
+static void op_reconfig(struct wire_conn *c, struct wire_request *q)
+{
+    (void)c;
+    for (int text = 0; text < 3; text++)
+        jute_bytes(&q->r);
+    jute_i64(&q->r);
+    q->error = WIRE_RECONFIG_DISABLED;
+}
+
 static void op_close(struct wire_conn *c, struct wire_request *q)
 {
     q->error = wire_error(engine_session_end(c->w->l, c->session));
@@ -306,11 +326,12 @@ static const struct op {
     {WIRE_GET_ACL, "GETA", op_get_acl},
     {WIRE_SET_ACL, "SETA", op_change},
     {WIRE_SYNC, "SYNC", op_sync},
-    {WIRE_RECONFIG, "RECO", NULL, WIRE_RECONFIG_DISABLED},
+    {WIRE_RECONFIG, "RECO", op_reconfig},
     {WIRE_CHECK_WATCHES, "CHKW", op_remove_watches},
     {WIRE_REMOVE_WATCHES, "REMW", op_remove_watches},
     {WIRE_CREATE_CONTAINER, "CREA", op_change},
     {WIRE_CREATE_TTL, "CREA", op_change},
+    {WIRE_DELETE_CONTAINER, NULL, NULL, WIRE_BAD_ARGUMENTS},
     {WIRE_AUTH, NULL, wire_auth},
     {WIRE_SET_WATCHES, "SETW", op_set_watches},
     {WIRE_SET_WATCHES2, "STW2", op_set_watches},
@@ -333,6 +354,8 @@ static void run_op(struct wire_conn *c, struct wire_request *q)
         wire_conn_finish(c);
     } else if (op == end) {
         q->error = WIRE_UNIMPLEMENTED;
+        q->no_zxid = true;
+        q->zxid = -1;
         wire_conn_finish(c);
     } else {
         q->name = op->name;
@@ -353,7 +376,7 @@ static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_reque
     w->head.len = 0;
     jute_put_i32(&w->head, (int32_t)(16 + body_len));
     jute_put_i32(&w->head, xid);
-    jute_put_i64(&w->head, q->no_zxid ? 0 : c->told_zxid);
+    jute_put_i64(&w->head, q->no_zxid ? q->zxid : c->told_zxid);
     jute_put_i32(&w->head, q->error);
     wire_conn_put_events(c); /* before the first answer that may show the change */
     wire_conn_put(c, buf_str(&w->head), q->lsn);
@@ -386,9 +409,14 @@ bool wire_request(struct wire_conn *c, struct str packet)
     c->w->body.len = 0;
     run_op(c, &q);
     enum wire_latency_kind kind = q.zxid ? WIRE_UPDATE : WIRE_READ;
-    if (!q.zxid)
+    if (!q.zxid && !q.no_zxid)
         q.zxid = known_zxid(l, q.lsn);
-    if (!q.r.bad)
+    if (q.type == WIRE_PING)
+        xid = XID_PING;
+    if (q.r.bad)
+        q.error = WIRE_MARSHALLING_ERROR;
+    bool good = !q.r.bad || (q.type != WIRE_AUTH && q.type != WIRE_SASL);
+    if (good)
         put_answer(c, xid, &q, kind);
-    return !q.r.bad;
+    return good;
 }

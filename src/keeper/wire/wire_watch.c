@@ -24,8 +24,10 @@ static const struct {
 } MODES[] = {
     {WIRE_WATCH_DATA, E(CREATED) | E(CHANGED) | E(DELETED)},
     {WIRE_WATCH_CHILDREN, E(CHILDREN) | E(DELETED)},
-    {WIRE_WATCH_PERSISTENT, E(CREATED) | E(CHANGED) | E(DELETED) | E(CHILDREN)},
-    {WIRE_WATCH_RECURSIVE, E(CREATED) | E(CHANGED) | E(DELETED)},
+    {WIRE_WATCH_PERSISTENT & WIRE_WATCH_ON_DATA, E(CREATED) | E(CHANGED) | E(DELETED)},
+    {WIRE_WATCH_PERSISTENT & WIRE_WATCH_ON_CHILDREN, E(CHILDREN) | E(DELETED)},
+    {WIRE_WATCH_RECURSIVE & WIRE_WATCH_ON_DATA, E(CREATED) | E(CHANGED) | E(DELETED)},
+    {WIRE_WATCH_RECURSIVE & WIRE_WATCH_ON_CHILDREN, E(DELETED)},
 };
 
 enum { MODE_COUNT = sizeof MODES / sizeof *MODES };
@@ -135,12 +137,17 @@ static void tell_once(struct wire_conn *c, enum keeper_event event, struct str p
 static void fire(struct tree_watch *watch, enum keeper_event event, struct str path)
 {
     struct wire_watch *w = (struct wire_watch *)watch;
-    int spent = 0;
-    tell_once(w->c, event, path);
-    for (int i = 0; i < 2; i++) /* the one-shot modes */
+    bool below = !str_eq(path, str_of(w->watch.path));
+    int heard = 0;
+    for (int i = 0; i < MODE_COUNT; i++)
         if (MODES[i].events & WATCH_EVENT(event))
-            spent |= MODES[i].mode;
-    if (w->modes & spent && str_eq(path, str_of(w->watch.path)))
+            heard |= w->modes & MODES[i].mode;
+    if (below)
+        heard &= WIRE_WATCH_RECURSIVE;
+    if (heard)
+        tell_once(w->c, event, path);
+    int spent = heard & (WIRE_WATCH_DATA | WIRE_WATCH_CHILDREN);
+    if (spent)
         wire_watch_remove(w->c, path, spent);
 }
 
