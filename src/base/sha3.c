@@ -1,6 +1,6 @@
 /*
- * Keccak with a state of 25 words of 64 bits. Each block of RATE bytes is added to the state, which is
- * then permuted by 24 rounds; the sum is the beginning of the state.
+ * Keccak with a state of 25 words of 64 bits. Each block of RATE bytes is added to the state, which
+ * is then permuted by 24 rounds; the sum is the beginning of the state.
  *
  * The constants of a round and the rotations are computed as the standard defines them: constants
  * are bits of a linear feedback shift register, rotations are triangular numbers.
