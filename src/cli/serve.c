@@ -125,7 +125,7 @@ static const struct option OPTIONS[] = {
      "A client of the ZooKeeper port that authenticates as the user in this file may do\n"
      "everything. The file has user:DIGEST, as ZooKeeper's superDigest.",
      option_text, &chosen.wire.super_file},
-    {"zk-digest", "SHA1|SHA-256|SHA-512|none",
+    {"zk-digest", "SHA1|SHA-256|SHA-512|SHA3-256|none",
      "The sum in the ids of digest authentication; none: there is no such\n"
      "authentication. Default: SHA1.",
      option_choice, &chosen.wire.digest},
@@ -138,7 +138,7 @@ static const struct option OPTIONS[] = {
      option_flag, &chosen.wire.skip_acl},
     {"zk-max-buffer", "BYTES",
      "The longest request that the ZooKeeper port accepts. Default: 1048575.", option_number,
-     &chosen.wire.packet_max, 1024, WIRE_PACKET_LIMIT},
+     &chosen.wire.packet_max, 64, WIRE_PACKET_LIMIT},
     {"zk-connections-per-address", "N",
      "Maximum number of connections to the ZooKeeper port from one address. Default:\n"
      "10000, the maximum of all addresses together.",

@@ -29,8 +29,8 @@ MINE = [(ALL, "auth", "")]
 # Configurations: of ZooKeeper, of drover, and what a client says first.
 SETUPS = {
     "super": ({PROVIDER + "superDigest": SUPER["SHA1"]}, ["--zk-super", "SHA1"], []),
-    "skip": ({"skipACL": "yes", PROVIDER + "digestAlg": "SHA-256"},
-             ["--zk-skip-acl", "--zk-digest", "SHA-256"], []),
+    "skip": ({"skipACL": "yes", PROVIDER + "digestAlg": "SHA3-256"},
+             ["--zk-skip-acl", "--zk-digest", "SHA3-256"], []),
     "none": ({PROVIDER + "enabled": "false"}, ["--zk-digest", "none"], []),
     "required": ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "digest",
                   PROVIDER + "digestAlg": "SHA-512", PROVIDER + "superDigest": SUPER["SHA-512"]},
@@ -315,7 +315,7 @@ def test_who_can_read_the_file_of_the_superuser(tmp_path, mode, warned):
 @pytest.mark.parametrize("words, line", [
     (["--zk-super", "x", "--zk-digest", "none"], "--zk-super does not go with --zk-digest none"),
     (["--zk-digest", "none", "--zk-require-auth"], "--zk-require-auth does not go with --zk-digest none"),
-    (["--zk-digest", "MD5"], "--zk-digest: 'MD5' is none of SHA1|SHA-256|SHA-512|none"),
+    (["--zk-digest", "MD5"], "--zk-digest: 'MD5' is none of SHA1|SHA-256|SHA-512|SHA3-256|none"),
     (["--zk-super", ""], "--zk-super: must not be empty"),
 ])
 def test_switches_that_contradict_each_other(words, line):

@@ -163,8 +163,8 @@ def test_large_requests_survive(start):
     (["--zk-min-session-timeout", "0s"], "--zk-min-session-timeout: '0s' is too short: at least 1ms"),
     (["--zk-max-session-timeout", "25d"], "--zk-max-session-timeout: '25d' is too long: at most 24d"),
     (["--zk-hello-timeout", "0ms"], "--zk-hello-timeout: '0ms' is too short: at least 1ms"),
-    (["--zk-max-buffer", "1023"], "--zk-max-buffer: '1023' is not a number from 1024 to 4194304"),
-    (["--zk-max-buffer", "4194305"], "--zk-max-buffer: '4194305' is not a number from 1024 to 4194304"),
+    (["--zk-max-buffer", "63"], "--zk-max-buffer: '63' is not a number from 64 to 4194304"),
+    (["--zk-max-buffer", "4194305"], "--zk-max-buffer: '4194305' is not a number from 64 to 4194304"),
     (["--zk-connections-per-address", "0"], "'0' is not a number from 1 to 10000"),
     (["--zk-connections-per-address", "10001"], "'10001' is not a number from 1 to 10000"),
 ])

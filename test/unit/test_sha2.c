@@ -1,4 +1,4 @@
-/* The examples of FIPS 180-4, and each length around a block. */
+/* SHA-2 and SHA-3: the examples of FIPS 180-4 and 202, and each length around a block. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/sha2.h"
+#include "base/sha3.h"
 
 enum { LENGTHS = 260 };
 
@@ -18,7 +19,8 @@ struct variant {
     size_t len;
 };
 
-static const struct variant S256 = {sha256, SHA256_LEN}, S512 = {sha512, SHA512_LEN};
+static const struct variant S256 = {sha256, SHA256_LEN}, S512 = {sha512, SHA512_LEN},
+                            S3 = {sha3_256, SHA3_256_LEN};
 
 static void assert_sum(const struct variant *v, struct str text, const char *expected)
 {
@@ -56,6 +58,10 @@ static void published_sums(void **state)
     assert_sum(&S512, (struct str){million, 1000000},
                "e718483d0ce769644e2e42c7bc15b4638e1f98b13b2044285632a803afa973eb"
                "de0ff244877ea60a4cb0432ce577c31beb009c5c2c49aa2e4eadb217ad8cc09b");
+    assert_sum(&S3, STR(""), "a7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a");
+    assert_sum(&S3, STR("abc"), "3a985da74fe225b2045c172d6bd390bd855f086e3e9d525b46bfe24511431532");
+    assert_sum(&S3, (struct str){million, 1000000},
+               "5c8875ae474a3634ba4fd55ec85bffd661f32aca75c6d699d0cdcb6c115891c1");
     free(million);
 }
 
@@ -79,6 +85,7 @@ static void every_length_around_a_block(void **state)
     assert_lengths(&S256, "e1490972ddc52bb7420696d23a6f85cca5f74928251368662120df810f3921bd");
     assert_lengths(&S512, "984c164dc21828ceb63d77b1dba10769029f42411f962b17d6f8f70805dc0a9d"
                           "d284e7d92cf858c2a9cd5847b2e2068cdca2ac226a55c52a1fbbb687f207aa74");
+    assert_lengths(&S3, "680db3adbc4f25fb58c79bbdc34bbf749411fab6cdc704c98d646d1756b3ccaa");
 }
 
 int main(void)

@@ -52,7 +52,7 @@ enum {
 };
 
 /* The sum in ids of the scheme digest. */
-enum wire_digest { WIRE_SHA1, WIRE_SHA256, WIRE_SHA512, WIRE_NO_DIGEST };
+enum wire_digest { WIRE_SHA1, WIRE_SHA256, WIRE_SHA512, WIRE_SHA3_256, WIRE_NO_DIGEST };
 
 /* What `drover serve` lets the operator choose; 0: the default. */
 struct wire_options {

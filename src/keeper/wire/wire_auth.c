@@ -11,6 +11,7 @@
 #include "base/secret.h"
 #include "base/sha1.h"
 #include "base/sha2.h"
+#include "base/sha3.h"
 #include "keeper/wire/wire_impl.h"
 
 enum { SUM_MAX = SHA512_LEN, SUPER_MAX = 1024 };
@@ -23,6 +24,7 @@ static const struct {
     [WIRE_SHA1] = {"SHA1", SHA1_LEN, sha1},
     [WIRE_SHA256] = {"SHA-256", SHA256_LEN, sha256},
     [WIRE_SHA512] = {"SHA-512", SHA512_LEN, sha512},
+    [WIRE_SHA3_256] = {"SHA3-256", SHA3_256_LEN, sha3_256},
 };
 
 /* The characters of the base64 of a sum: four for three bytes, with padding. */
