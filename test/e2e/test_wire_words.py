@@ -1,12 +1,15 @@
 """The four-letter words, compared with a real ZooKeeper, and the same as JSON over HTTP."""
 
 import json
+import pathlib
 import re
 import struct
 import time
+import urllib.request
 
 import pytest
 
+import zk
 from conftest import KEEPER_ONLY, OnEnsemble, Server, call, drover as command, errors
 from wire_client import *  # noqa: F403: the vocabulary of the tests
 from wire_support import drover  # noqa: F401: fixtures
@@ -494,3 +497,54 @@ def test_without_a_port_there_are_no_commands(tmp_path, zookeeper):
     finally:
         alone.kill()
         other.kill()
+
+
+ADMIN_JARS = ["jetty9-server", "jetty9-servlet", "jetty9-util", "jetty9-util-ajax", "jetty9-http", "jetty9-io",
+              "jetty9-security", "jackson-annotations", "jackson-core", "jackson-databind", "servlet-api"]
+
+# Members of the AdminServer's replies that we do not have: of errors, which have a status here; of TLS;
+# and those that the text leaves out. Then members that only our text and JSON have.
+ADMIN_ONLY = {"error", "secure_connections", "tick_time", "client_response", "client_response_stats",
+              "last_buffer_size", "min_buffer_size", "max_buffer_size",
+              "fsync_threshold_exceed_count", "provider_null", "data_dir_size", "log_dir_size",
+              "auth_failed_count", "non_mtlsremote_conn_count", "non_mtlslocal_conn_count"} | LEFT_OUT["envi"]
+OURS_ONLY = {"secure_client_port", "data_dir_size", "data_log_size", "expiry_time_to_connections"}
+
+
+@pytest.fixture(scope="module")
+def admin(tmp_path_factory):
+    """The port of ZooKeeper's own JSON server."""
+    jars = [pathlib.Path(f"/usr/share/java/{name}.jar") for name in ADMIN_JARS]
+    if missing := [jar.name for jar in jars if not jar.exists()]:
+        pytest.skip(f"there is no {missing[0]}")
+    one = zk.Ensemble(tmp_path_factory.mktemp("admin"))
+    config, [port] = one.nodes[0].dir / "zoo.cfg", zk.free_ports(1)
+    config.write_text(config.read_text().replace(
+        "enableServer=false", f"enableServer=true\nadmin.serverPort={port}\nadmin.serverAddress=127.0.0.1"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOOKEEPER_JARS", ":".join([zk.JARS, *map(str, jars)]))
+        with one:
+            with Client(one.nodes[0].port) as c:
+                c.must(exists("/", watch=True))
+                yield port
+
+
+def names(value):
+    """The names of all members, at any depth; not those of maps with any names."""
+    if isinstance(value, list):
+        return set().union(*map(names, value))
+    if not isinstance(value, dict):
+        return set()
+    return set(value).union(*(names(member) for name, member in value.items() if "_to_" not in name))
+
+
+@pytest.mark.slow
+def test_json_has_the_names_of_the_admin_server(all_words, admin, client):
+    for word in WORDS:
+        if word in ("stmk", "mntr"):  # the names of mntr are compared above
+            continue
+        method, body = ("POST", {}) if word in ("crst", "srst") else ("GET", None)
+        ours = names(json_of(all_words, word, method, body))
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/commands/{word}") as answer:
+            real = names(json.load(answer))
+        assert ours - OURS_ONLY == real - ADMIN_ONLY, word
