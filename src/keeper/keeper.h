@@ -98,7 +98,7 @@ struct keeper_op {
     struct str acl;  /* create, set ACL: as in acl.h; empty: open to all */
     int64_t owner;   /* create: KEEPER_CONTAINER or keeper_ttl(); 0: neither */
     int refused;     /* the error of a request that was malformed, reported when it is its turn */
-    int bad_name; /* create: likewise of the last part of the path, after all checks of the parent */
+    int bad_name;    /* create: likewise of the last name, after all checks of the parent */
 };
 
 struct keeper_op keeper_op_create(const char *path, struct str data, int flags);
