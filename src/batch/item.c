@@ -303,7 +303,7 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
     const struct batch_machine *m = c->store->kinds[kind].machine;
     struct batch_item i;
     TRY(batch_item_read(c, kind, id, &i));
-    if (i.status.state == BATCH_NO_STATE || !batch_machine_is_final(m, i.status.state))
+    if (!batch_machine_is_final(m, i.status.state))
         return BATCH_FAIL(c, DROVER_NOT_ALLOWED,
                           "%s %s is %.*s; it can be deleted in a final state only", m->noun, i.id,
                           STR_ARGS(batch_status_name(m, &i.status)));

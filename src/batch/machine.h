@@ -78,9 +78,10 @@ int batch_machine_find(const struct batch_machine *m, struct str name);
 /* The same, or BAD_ARGUMENT with a message that lists the states. */
 int batch_machine_named(const struct batch_machine *m, struct str name, struct err_info *ret_error);
 
+/* A state that the machine does not know is not final. */
 static inline bool batch_machine_is_final(const struct batch_machine *m, int state)
 {
-    return m->states[state].to == 0;
+    return state != BATCH_NO_STATE && m->states[state].to == 0;
 }
 
 static inline bool batch_machine_allows(const struct batch_machine *m, int from, int to)

@@ -39,7 +39,7 @@ static int is_due(struct batch_purging *p, struct str id, int64_t *ret_jobs)
         return 0;
     TRY(batch_item_get(&p->c, p->kind, id, &i));
     int state = i.status.state;
-    if (state == BATCH_NO_STATE || !batch_machine_is_final(kind->machine, state) ||
+    if (!batch_machine_is_final(kind->machine, state) ||
         (p->o->state != BATCH_NO_STATE && state != p->o->state))
         return 0;
     *ret_jobs = 0;

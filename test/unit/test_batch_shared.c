@@ -17,6 +17,11 @@ static void put(struct scene *s, const char *path)
     assert_int_equal(keeper_create(s->k, path, NO_BYTES, 0, NULL), 0);
 }
 
+static void ensure(struct scene *s, const char *path)
+{
+    assert_int_equal(keeper_ensure(s->k, path, NO_BYTES), 0);
+}
+
 #define FOREIGN_STATUS                                                                             \
     "{\"status\":\"Storing\",\"last_modified\":\"then\",\"message\":\"\",\"colour\":\"red\","      \
     "\"last_successful_status\":\"Processing\",\"retry_count\":1}"
@@ -26,8 +31,7 @@ static const char *storing_job(struct scene *s, const char *bid)
 {
     const char *jid = new_job(s, bid, "{\"configuration\": {}}");
 
-    if (keeper_exists(s->k, "/jobs/states/storing", NULL))
-        put(s, "/jobs/states/storing");
+    ensure(s, "/jobs/states/storing");
     set(s, arena_printf(&s->arena, "/jobs/%s/status", jid), FOREIGN_STATUS);
     assert_int_equal(
         keeper_delete(s->k, arena_printf(&s->arena, "/jobs/states/pending/05-%s", jid), -1), 0);
@@ -132,6 +136,7 @@ static void deleting_a_batch_with_a_job_of_others(void **state)
     storing_job(s, bid);
     OK(s, batch_to(&s->c, bid, "Held", 0));
     OK(s, batch_to(&s->c, bid, "Deleted", 0));
+    ensure(s, arena_printf(&s->arena, "/batches/%s/states/batch-failed", bid));
     put(s, arena_printf(&s->arena, "/batches/%s/states/batch-failed/jid0000000077", bid));
     OK(s, batch_item_delete(&s->c, BATCH_KIND_BATCH, str_of(bid)));
     expect_tree(s, "/jobs/states/storing", "/jobs/states/storing\n");
@@ -159,6 +164,7 @@ static void a_batch_in_a_state_of_others(void **state)
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_BATCH, s->store->batch.pending, &b), 1);
     assert_string_equal(b.id, other);
     set(s, arena_printf(&s->arena, "/batches/%s/status", bid), "{\"status\":\"Processing\"}");
+    ensure(s, arena_printf(&s->arena, "/batches/%s/states", bid));
     OK(s, batch_index_sweep(&s->c, BATCH_KIND_BATCH));
     assert_int_equal(list(s, BATCH_KIND_BATCH, "Processing", NULL), 1);
 }
