@@ -97,6 +97,8 @@ static void close_server(void *module)
 {
     struct batch_server *h = module;
     periodic_stop(h->purge);
+    if (h->metrics)
+        batch_metrics_close(h->metrics);
     if (h->watcher)
         batch_watcher_close(h->watcher);
     if (h->callbacks)
@@ -197,6 +199,7 @@ static int open_server(struct context *context, void **ret_module, struct err_in
     n.callbacks = h->callbacks = batch_callbacks_open(&n);
     h->watcher = batch_watcher_open(&n);
     context_listen(context, batch_watcher_session, h->watcher);
+    h->metrics = batch_metrics_open(&n, context->metrics);
     h->purge = retention_ms ? purge_start(h) : NULL;
     *ret_module = h;
     return 0;

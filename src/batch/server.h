@@ -40,7 +40,7 @@ struct batch_report {
     const char *json;  /* the whole report, as the hook gets it */
 };
 
-/* Of both threads. */
+/* Of the threads. */
 struct batch_thread_options {
     struct batch_store *store;
     struct keeper *(*borrow)(void *arg); /* NULL: there is none now */
@@ -82,12 +82,21 @@ void batch_watcher_want(struct batch_watcher *w, struct batch_view *v);
 /* The session that was borrowed has ended (k NULL), or there is a new one. */
 void batch_watcher_session(void *watcher, struct keeper *k);
 
+/* In metrics.c. */
+struct batch_metrics;
+struct metrics;
+
+struct batch_metrics *batch_metrics_open(const struct batch_thread_options *o,
+                                         struct metrics *registry);
+void batch_metrics_close(struct batch_metrics *m);
+
 struct batch_server {
     struct context *context;
     struct batch_store *store;
     struct arena arena; /* holds the machines */
     struct batch_callbacks *callbacks;
     struct batch_watcher *watcher;
+    struct batch_metrics *metrics;
     struct periodic *purge; /* NULL: ended items stay */
     pthread_mutex_t lock;
     bool ready; /* batch_store_init() was done */

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+import urllib.request
 
 import pytest
 
@@ -232,6 +233,20 @@ def test_purge_and_counts(shared):
     assert {one["id"] for one in api("GET", "/v1/jobs")["jobs"]} == {running, ended}
     assert library.zk.get_children("/batch-uuids") == []
     assert api("POST", "/v1/batches/fsck", {})["findings"] == []
+
+
+def test_the_metric(shared):
+    api, library = shared()
+    job = api.job(api.batch(), 5)
+    library.move_job(job, "Pending", "Storing")
+
+    def page():
+        return set(re.findall(r'drover_batch_jobs\{state="(\w+)"\} ([1-9]\d*)\n',
+                              urllib.request.urlopen(f"http://127.0.0.1:{api.port}/metrics").read().decode()))
+
+    wait_until(lambda: page() == {("Storing", "1")}, "the metric")  # one page later
+    library.move_job(job, "Storing", "Recording")
+    wait_until(lambda: page() == {("Recording", "1")}, "the metric")
 
 
 def test_retention(shared):
