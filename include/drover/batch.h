@@ -48,7 +48,10 @@ struct drover_batches;
 
 enum { DROVER_BATCH_ID_SIZE = 14 }; /* "bid0000000000" or "jid0000000000", with the NUL */
 
-/* pipeline: state machines as JSON; NULL: the built-in ones. The keeper must outlive it. */
+/*
+ * pipeline: state machines as JSON, or "storing" for the built-in ones with jobs that are Storing
+ * between Processing and Recording; NULL: the built-in ones. The keeper must outlive it.
+ */
 int drover_batches_open(struct drover_keeper *k, const char *pipeline,
                         struct drover_batches **ret_batches, struct drover_error *ret_error);
 void drover_batches_close(struct drover_batches *b);
@@ -71,10 +74,21 @@ int drover_batch_acquire(struct drover_batches *b, const char *state,
 int drover_batch_move(struct drover_batches *b, const char *bid, const char *state, int64_t token,
                       struct drover_error *ret_error);
 
-/* The name of its state, as a static string. */
+/*
+ * The name of its state, which lives as long as b. It can be one that the pipeline does not have:
+ * another client has a larger one, and only such a client can move the batch.
+ */
 int drover_batch_state(struct drover_batches *b, const char *bid, const char **ret_state,
                        struct drover_error *ret_error);
 
+/*
+ * Removes batches that have been Completed or Deleted for this long, with their jobs. Returns how
+ * many, or an error; those that were removed before it stay removed. Locked ones are left.
+ */
+int64_t drover_batch_purge(struct drover_batches *b, int64_t age_ms,
+                           struct drover_error *ret_error);
+
+/* A job without a "priority" has 5; 0 is first. */
 int drover_job_create(struct drover_batches *b, const char *bid, const char *job,
                       char ret_jid[DROVER_BATCH_ID_SIZE], struct drover_error *ret_error);
 
@@ -90,7 +104,7 @@ int drover_job_acquire(struct drover_batches *b, const char *state, struct drove
 
 struct drover_job_move {
     const char *state;   /* a state, "next" or "fail" */
-    const char *message; /* NULL: none */
+    const char *message; /* NULL: as it is */
     int priority;        /* new priority; -1: unchanged */
     int64_t token;       /* 0: the job must not be locked */
     int keep;            /* keep the lock */
@@ -102,6 +116,10 @@ int drover_job_move(struct drover_batches *b, const char *jid, const struct drov
 
 int drover_job_state(struct drover_batches *b, const char *jid, const char **ret_state,
                      struct drover_error *ret_error);
+
+/* How many jobs are in a state, also one that the pipeline does not have; NULL: in any. */
+int64_t drover_job_count(struct drover_batches *b, const char *state,
+                         struct drover_error *ret_error);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

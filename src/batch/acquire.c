@@ -33,14 +33,15 @@ static bool is_held(struct batch_call *c, struct str configuration,
     struct str profile = {0}, suffix = STR("_content");
     if (json_get_text(v, "profile_name", &profile, NULL) <= 0)
         return false;
-    char *flat = arena_alloc(c->a, profile.len + 1);
-    batch_name_flatten(profile, flat);
+    char *text = arena_alloc(c->a, profile.len + 1);
+    batch_name_flatten(profile, text);
+    struct str flat = str_of(text);
     for (size_t i = 0; i < collections->count; i++) {
         struct str name = str_of(collections->names[i]);
-        if (str_eq(name, profile) || str_eq(name, str_of(flat)))
+        if (str_eq(name, profile) || str_eq(name, flat))
             return true;
-        if (profile.len == name.len + suffix.len && str_starts(str_of(flat), name) &&
-            memcmp(flat + name.len, suffix.p, suffix.len) == 0)
+        if (flat.len == name.len + suffix.len && str_starts(flat, name) &&
+            memcmp(flat.p + name.len, suffix.p, suffix.len) == 0)
             return true;
     }
     return false;

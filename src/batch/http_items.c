@@ -21,7 +21,7 @@ static void put_item_json(struct buf *b, struct batch_call *c, const struct batc
 
     json_open(b, '{');
     json_member_text(b, "id", str_of(i->id));
-    json_member_text(b, "state", str_of(i->kind->machine->states[i->status.state].name));
+    json_member_text(b, "state", batch_status_name(i->kind->machine, &i->status));
     json_key(b, "status");
     json_put(b, i->status.json);
     if (kind == BATCH_KIND_JOB) {
@@ -90,11 +90,8 @@ BATCH_HANDLER(list_items)
         TRY(batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), &one));
         return put_list(d, &one, 1);
     }
-    if (in->state.p) {
-        f.state = batch_machine_named(d->call.store->kinds[d->kind].machine, in->state, &d->why);
-        if (f.state < 0)
-            return f.state;
-    }
+    if (in->state.p)
+        TRY(batch_filter_state(&d->call, d->kind, in->state, &f));
     if (in->after.p) {
         f.from = batch_id_number(BATCH_ID_BATCH, in->after) + 1;
         if (!f.from)
@@ -112,6 +109,29 @@ BATCH_HANDLER(get_item)
 BATCH_HANDLER(delete_item)
 {
     return batch_item_delete(&d->call, d->kind, d->in->id);
+}
+
+static void put_count(struct buf *b, struct str state, int64_t count)
+{
+    json_key_str(b, state);
+    json_put_int(b, count);
+}
+
+BATCH_HANDLER(count_items)
+{
+    const struct batch_machine *m = d->call.store->kinds[d->kind].machine;
+    struct batch_counts counts;
+    TRY(batch_item_count(&d->call, d->kind, &counts));
+    json_open(&d->out, '{');
+    json_member_open(&d->out, "counts", '{');
+    for (int i = 0; i < m->count; i++)
+        put_count(&d->out, str_of(m->states[i].name), counts.known[i]);
+    for (const struct batch_unknown_count *u = counts.unknown; u; u = u->next)
+        put_count(&d->out, u->name, u->count);
+    json_close(&d->out, '}');
+    json_member_int(&d->out, "total", counts.total);
+    json_close(&d->out, '}');
+    return 0;
 }
 
 /* The last part of the path: a field or a verb. */
@@ -279,26 +299,50 @@ static int set_field(struct batch_request *d)
         return batch_job_set_priority(&d->call, in->id, v->number, in->token);
     if (number && v->number < 0)
         return err_set(&d->why, DROVER_BAD_ARGUMENT, "'%s' is negative", field);
-    return batch_job_set_field(&d->call, in->id, field, batch_json_text(&d->call, v, NO_BYTES),
-                               in->token);
+    if (strcmp(field, "store") == 0 && !d->call.store->kinds[d->kind].nodes[BATCH_NODE_STORE])
+        return err_set(&d->why, DROVER_BAD_ARGUMENT,
+                       "jobs of this pipeline have no 'store'; it belongs to the state Storing");
+    struct str text = strcmp(field, "identifiers") == 0 ? batch_identifiers_text(&d->call, v)
+                                                        : batch_json_text(&d->call, v, NO_BYTES);
+    return batch_job_set_field(&d->call, in->id, field, text, in->token);
 }
 
-/* The body may be the value itself, so its token and session are read here. */
-void put_job_field(struct http_request *r)
+/* The fields are in the member "value", or in "token", or are the body itself. */
+static int set_token(struct batch_request *d)
+{
+    const struct batch_in *in = d->in;
+    const struct json *v = json_get(in->body, "value");
+    if (!v)
+        v = json_get(in->body, "token");
+    if (!v || v->kind != JSON_OBJECT)
+        v = in->body;
+    if (v->kind != JSON_OBJECT)
+        return err_set(&d->why, DROVER_BAD_ARGUMENT, "'token' must be an object");
+    return batch_access_set(&d->call, d->kind, in->id, v, in->token);
+}
+
+/*
+ * Of a job or an access item. The body may be the value itself, so its token and session are read
+ * here; a token that is not a number is that of an access item.
+ */
+void put_field(struct http_request *r)
 {
     struct batch_in *in = r->in;
     const char *member = "token";
     struct batch_request d;
     struct err_info why;
     int err = 0;
-    if (in->body->kind == JSON_OBJECT &&
-        (err = json_get_int(in->body, member, &in->token, &why)) >= 0)
+    const struct json *token = json_get(in->body, member);
+    bool access = str_eq(last_part(r), STR("token"));
+    if (token && (!access || token->kind == JSON_INT))
+        err = json_get_int(in->body, member, &in->token, &why);
+    if (err >= 0)
         err = json_get_text(in->body, member = "session", &in->session, &why);
     if (err < 0)
         http_reply_field(r, member, "%s", why.text);
     if (err < 0 || !batch_request_open(&d, r))
         return;
-    err = set_field(&d);
+    err = access ? set_token(&d) : set_field(&d);
     batch_request_close(&d, err ? err : put_item(&d, in->id, 0));
 }
 

@@ -39,10 +39,31 @@
 
 #define SET_JOB(field, operation, value)                                                           \
     {                                                                                              \
-        METHOD_PUT, "/v1/jobs/{jid}/" field, put_job_field, ROUTE_WORKER,                          \
-            "Set " field " of a job", operation, .reply = "job:Job", .errors = CHANGED,            \
-                                                 .example = value, ROUTE_IN(IN, JID, VALUE)        \
+        METHOD_PUT, "/v1/jobs/{jid}/" field, put_field, ROUTE_WORKER, "Set " field " of a job",    \
+            operation, .reply = "job:Job", .errors = CHANGED, .example = value,                    \
+                       ROUTE_IN(IN, JID, VALUE)                                                    \
     }
+
+/* For every kind of item; `of` is its path. */
+#define COUNT_ITEMS(of, things, operation, in)                                                     \
+    {                                                                                              \
+        METHOD_GET, of "/counts", count_items, ROUTE_WORKER,                                       \
+            "Count " things " by state, also states that the pipeline does not have", operation,   \
+            .reply = "counts:{int} total:int", .errors = "503", in                                 \
+    }
+#define PURGE_ITEMS(of, things, operation, more, ...)                                              \
+    {                                                                                              \
+        METHOD_POST, of "/purge", post_purge, ROUTE_WORKER, "Delete " things, operation,           \
+            .reply = "removed:int " more "locked:int more:bool", .errors = "503",                  \
+            .example = "{\"age\": 2592000000}", ROUTE_IN(IN, __VA_ARGS__ AGE, FINAL, PURGE_MAX)    \
+    }
+#define AGE                                                                                        \
+    FIELD_INT(IN_BODY, IN, age_ms, "age", 0, INT64_MAX,                                            \
+              "Only those that ended so many milliseconds ago")
+#define FINAL FIELD_TEXT(IN_BODY, IN, state, "state", 1, TEXT_MAX, "Only in this final state")
+#define PURGE_MAX                                                                                  \
+    FIELD_INT(IN_BODY, IN, limit, "limit", 1, INT64_MAX, "At most so many, and at most 10,000",    \
+              .preset = BATCH_LIST_DEFAULT)
 
 static const struct route ROUTES[] = {
     {METHOD_POST, "/v1/batches", post_item, ROUTE_WORKER, "Create a batch", "createBatch",
@@ -68,6 +89,9 @@ static const struct route ROUTES[] = {
      .reply = "findings:[(id:text problem:text repaired:bool)] jobs:int batches:int repaired:int",
      .errors = "503", .example = "{\"repair\": false}",
      ROUTE_IN(IN, FIELD_BOOL(IN_BODY, IN, repair, "repair", "Also repair it"))},
+    PURGE_ITEMS("/v1/batches", "batches in a final state, and their jobs", "purgeBatches",
+                "jobs:int ", ),
+    COUNT_ITEMS("/v1/batches", "batches", "countBatches", .in_size = sizeof(IN)),
     {METHOD_GET, "/v1/batches/{bid}", get_item, ROUTE_WORKER, "Show a batch", "getBatch",
      .reply = "batch:Batch", .errors = NOT_FOUND, ROUTE_IN(IN, BID)},
     {METHOD_DELETE, "/v1/batches/{bid}", delete_item, ROUTE_WORKER,
@@ -85,7 +109,7 @@ static const struct route ROUTES[] = {
     {METHOD_POST, "/v1/batches/{bid}/jobs", post_batch_jobs, ROUTE_WORKER,
      "Create jobs in a batch, all or none", "createJobs", .reply = "job?:text jobs?:[text]",
      .errors = CHANGED,
-     .example = "{\"configuration\": {\"profile_name\": \"demo_content\"}, \"priority\": 50}",
+     .example = "{\"configuration\": {\"profile_name\": \"demo_content\"}, \"priority\": 5}",
      ROUTE_IN(IN, BID,
               FIELD_JSON(IN_BODY | REQUIRED, IN, body, "", "any",
                          "A job, a list of jobs, or {\"jobs\": [...]}"))},
@@ -106,6 +130,8 @@ static const struct route ROUTES[] = {
      .example = "{\"profile\": \"demo_content\"}",
      ROUTE_IN(IN, FIELD_TEXT(IN_BODY | REQUIRED, IN, profile, "profile", 0, TEXT_MAX,
                              "The profile_name of their configuration"))},
+    PURGE_ITEMS("/v1/jobs", "jobs in a final state whose batch was reported", "purgeJobs", "", ),
+    COUNT_ITEMS("/v1/jobs", "jobs", "countJobs", .in_size = sizeof(IN)),
     {METHOD_GET, "/v1/jobs/{jid}", get_item, ROUTE_WORKER, "Show a job", "getJob",
      .reply = "job:Job", .errors = NOT_FOUND, ROUTE_IN(IN, JID)},
     {METHOD_DELETE, "/v1/jobs/{jid}", delete_item, ROUTE_WORKER, "Delete a job in a final state",
@@ -121,6 +147,7 @@ static const struct route ROUTES[] = {
     SET_JOB("identifiers", "setJobIdentifiers", "{\"primary_id\": \"ark:/1\"}"),
     SET_JOB("metadata", "setJobMetadata", "{\"creator\": \"me\"}"),
     SET_JOB("inventory", "setJobInventory", "{\"manifest\": \"m\"}"),
+    SET_JOB("store", "setJobStore", "{\"manifest_url\": \"m\"}"),
     {METHOD_POST, "/v1/jobs/{jid}/hold", post_job_verb, ROUTE_WORKER, "Hold a job", "holdJob",
      .reply = "job:Job", .errors = REFUSED, ROUTE_IN(IN, JID, MESSAGE, SESSION)},
     {METHOD_POST, "/v1/jobs/{jid}/release", post_job_verb, ROUTE_WORKER, "Release a held job",
@@ -160,6 +187,8 @@ static const struct route ROUTES[] = {
     {METHOD_POST, "/v1/access/{queue}/acquire", acquire_item, ROUTE_WORKER, "Lock an access item",
      "acquireAccess", .reply = "access:Access|null token?:int", .errors = ACQUIRED,
      .example = "{\"session\": \"S\", \"wait\": 0}", ROUTE_IN(IN, QUEUE, OWNER, WAIT)},
+    PURGE_ITEMS("/v1/access/{queue}", "access items in a final state", "purgeAccess", "", QUEUE, ),
+    COUNT_ITEMS("/v1/access/{queue}", "access items", "countAccess", ROUTE_IN(IN, QUEUE)),
     {METHOD_GET, "/v1/access/{queue}/{id}", get_item, ROUTE_WORKER, "Show an access item",
      "getAccess", .reply = "access:Access", .errors = NOT_FOUND, ROUTE_IN(IN, QUEUE, ITEM)},
     {METHOD_DELETE, "/v1/access/{queue}/{id}", delete_item, ROUTE_WORKER,
@@ -168,6 +197,13 @@ static const struct route ROUTES[] = {
     {METHOD_PUT, "/v1/access/{queue}/{id}/state", move_item, ROUTE_WORKER, "Move an access item",
      "moveAccess", .reply = "access:text state:text", .errors = REFUSED,
      .example = "{\"state\": \"next\"}", ROUTE_IN(IN, QUEUE, ITEM, TO, MESSAGE, TOKEN, SESSION)},
+    {METHOD_PUT, "/v1/access/{queue}/{id}/token", put_field, ROUTE_WORKER,
+     "Set fields of the token of an access item", "setAccessToken", .reply = "access:Access",
+     .errors = CHANGED, .example = "{\"status\": \"ready\", \"url\": \"https://example.org/t\"}",
+     ROUTE_IN(IN, QUEUE, ITEM,
+              FIELD_JSON(IN_BODY | REQUIRED, IN, body, "", "object",
+                         "The fields, or {\"value\": {...}} and a token; null removes a field, "
+                         "others stay"))},
 
     {METHOD_GET, "/v1/legacy", get_legacy, ROUTE_WORKER, "List mrtQ- records", "listLegacy",
      .reply = "records:[(name:text status:text priority?:int number?:int time?:text payload?:text "
@@ -194,9 +230,9 @@ static const struct route ROUTES[] = {
 static const struct route_shape SHAPES[] = {
     {"Batch", "(" ITEM_SHAPE "submission:any status-report:any states:{int})"},
     {"Job", "(" ITEM_SHAPE "batch:text priority:int configuration:any identifiers:any metadata:any "
-            "inventory:any space_needed:any)"},
+            "inventory:any space_needed:any store?:any)"},
     {"Access", "(" ITEM_SHAPE "queue:=small|large token:any)"},
-    {"Lock", "(kind:=queue|storage|inventory|collections name:text node:text who:text|null "
+    {"Lock", "(kind:=queue|storage|inventory|collections|localid name:text node:text who:text|null "
              "when:text|null age:int ephemeral:bool token:int)"},
     {"Machine", "(first:text states:[(name:text to:[text] success?:text fail?:text end:bool "
                 "batch:text)])"},

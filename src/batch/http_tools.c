@@ -1,4 +1,5 @@
-/* Locks by name over HTTP, and tools for admins: legacy records, fsck, the state machines. */
+/* Locks by name over HTTP, and tools for admins: legacy records, fsck, purge, the machines. */
+#include "base/clock.h"
 #include "base/human.h"
 #include "batch/server.h"
 #include "batch/tools.h"
@@ -15,8 +16,8 @@ static int find_kind(struct batch_request *d, enum batch_lock_kind *ret_kind)
             return 0;
         }
     return err_set(&d->why, DROVER_NO_NODE,
-                   "there is no kind of lock '%.*s'; the kinds are queue, storage, inventory and "
-                   "collections, and for breaking also jobs and batches",
+                   "there is no kind of lock '%.*s'; the kinds are queue, storage, inventory, "
+                   "collections and localid, and for breaking also jobs and batches",
                    (int)(name.len < 100 ? name.len : 100), name.p);
 }
 
@@ -175,6 +176,32 @@ BATCH_HANDLER(post_fsck)
     json_member_int(&d->out, "jobs", totals.jobs);
     json_member_int(&d->out, "batches", totals.batches);
     json_member_int(&d->out, "repaired", totals.repaired);
+    json_close(&d->out, '}');
+    return 0;
+}
+
+/* POST .../purge */
+
+BATCH_HANDLER(post_purge)
+{
+    const struct batch_in *in = d->in;
+    const struct batch_machine *m = d->call.store->kinds[d->kind].machine;
+    struct batch_purge p = {.state = BATCH_NO_STATE,
+                            .before_ms = clock_wall_ms() - in->age_ms,
+                            .limit = in->limit < BATCH_LIST_MAX ? in->limit : BATCH_LIST_MAX};
+    struct batch_purged purged;
+    if (in->state.p && (p.state = batch_machine_named(m, in->state, &d->why)) < 0)
+        return p.state;
+    if (in->state.p && !batch_machine_is_final(m, p.state))
+        return err_set(&d->why, DROVER_BAD_ARGUMENT, "%s is not a final state",
+                       m->states[p.state].name);
+    TRY(batch_purge(&d->call, d->kind, &p, &purged));
+    json_open(&d->out, '{');
+    json_member_int(&d->out, "removed", purged.removed);
+    if (d->kind == BATCH_KIND_BATCH)
+        json_member_int(&d->out, "jobs", purged.jobs);
+    json_member_int(&d->out, "locked", purged.locked);
+    json_member_bool(&d->out, "more", purged.more);
     json_close(&d->out, '}');
     return 0;
 }

@@ -23,7 +23,10 @@ int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct bat
     return 0;
 }
 
-/* 1: the item has no valid status. NO_NODE: it does not exist. */
+/*
+ * 1: the item has no valid status, or one with a state that the machine does not know: it stays
+ * where it is listed, and is looked at again. NO_NODE: it does not exist.
+ */
 static int read_item(struct batch_call *c, struct batch_kind *kind, const char *id,
                      struct batch_item *ret_item)
 {
@@ -32,7 +35,9 @@ static int read_item(struct batch_call *c, struct batch_kind *kind, const char *
         err = batch_node_exists(c, NULL, "%s/%s", kind->dir, id);
         return err ? err : 1;
     }
-    return err == DROVER_DAMAGED ? 1 : err; /* fsck reports it; or it is written in two steps */
+    if (err == DROVER_DAMAGED) /* fsck reports it; or it is written in two steps */
+        return 1;
+    return err ? err : ret_item->status.state == BATCH_NO_STATE;
 }
 
 /* What this process created or moved is in a list already. */

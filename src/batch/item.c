@@ -1,4 +1,4 @@
-/* Creating, reading, listing and deleting items. */
+/* Creating, reading and deleting items. */
 #include "batch/item.h"
 
 #include <ctype.h>
@@ -216,99 +216,6 @@ int batch_item_get(struct batch_call *c, enum batch_kind_id kind, struct str id,
     return 0;
 }
 
-/* Listing. */
-
-struct batch_listing {
-    enum batch_kind_id kind;
-    const struct batch_filter *f;
-    struct batch_item *items;
-    size_t count, skipped, cap;
-};
-
-static bool has_profile(struct batch_call *c, const struct batch_item *j, struct str profile)
-{
-    struct str configuration = j->nodes[0], name = {0};
-    const struct json *v = configuration.p ? json_parse(c->a, configuration, NULL) : NULL;
-    json_get_text(v, "profile_name", &name, NULL);
-    return str_eq(name, profile);
-}
-
-static int list_one(struct batch_call *c, struct batch_listing *l, struct str id)
-{
-    const struct batch_filter *f = l->f;
-    struct batch_item i;
-    int err = batch_item_get(c, l->kind, id, &i);
-
-    if (err) /* deleted meanwhile, or fsck reports it */
-        return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
-    if ((f->state != BATCH_NO_STATE && i.status.state != f->state) ||
-        (f->bid.p && !str_eq(f->bid, str_of(i.bid))) ||
-        (f->profile.p && !has_profile(c, &i, f->profile)))
-        return 0;
-    if (l->skipped < f->start) {
-        l->skipped++;
-        return 0;
-    }
-    if (l->count == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 64;
-        struct batch_item *more = arena_alloc(c->a, l->cap * sizeof *more);
-        if (l->count)
-            memcpy(more, l->items, l->count * sizeof *more);
-        l->items = more;
-    }
-    l->items[l->count++] = i;
-    return 0;
-}
-
-/* Lists the children of a node. Entries that match by name alone are skipped unread. */
-static int list_dir(struct batch_call *c, struct batch_listing *l, const char *dir, size_t prefix)
-{
-    bool all_match = !l->f->bid.p && !l->f->profile.p;
-    struct keeper_names names;
-    TRY(batch_node_children(c, &names, NULL, "%s", dir));
-    for (size_t i = 0; i < names.count && l->count < l->f->limit; i++) {
-        struct str id = {names.names[i] + prefix, strlen(names.names[i]) - prefix};
-        if (strlen(names.names[i]) != prefix + BATCH_ID_LEN ||
-            batch_id_number(c->store->kinds[l->kind].prefix, id) < l->f->from)
-            continue;
-        if (all_match && l->skipped < l->f->start)
-            l->skipped++;
-        else
-            TRY(list_one(c, l, id));
-    }
-    return 0;
-}
-
-static int list_batch_jobs(struct batch_call *c, struct batch_listing *l)
-{
-    struct batch_item b;
-    TRY(batch_item_read(c, BATCH_KIND_BATCH, l->f->bid, &b));
-    for (int i = 0; i < BATCH_LIST_COUNT; i++)
-        TRY(batch_optional(
-            list_dir(c, l, arena_printf(c->a, "%s/states/%s", b.path, BATCH_LISTS[i]), 0)));
-    return 0;
-}
-
-int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct batch_filter *f,
-                    struct batch_item **ret_items, size_t *ret_count)
-{
-    const struct batch_kind *k = &c->store->kinds[kind];
-    struct batch_listing l = {.kind = kind, .f = f};
-    if (f->bid.p)
-        TRY(list_batch_jobs(c, &l));
-    else if (kind == BATCH_KIND_BATCH && f->state != BATCH_NO_STATE &&
-             !batch_machine_is_final(k->machine, f->state))
-        TRY(list_dir(c, &l, k->views[f->state].dir, 0));
-    else if (kind != BATCH_KIND_JOB)
-        TRY(list_dir(c, &l, k->dir, 0));
-    for (int i = 0; kind == BATCH_KIND_JOB && i < k->machine->count && !f->bid.p; i++)
-        if (f->state == BATCH_NO_STATE || f->state == i)
-            TRY(list_dir(c, &l, k->views[i].dir, BATCH_ENTRY_LEN - BATCH_ID_LEN));
-    *ret_items = l.items;
-    *ret_count = l.count;
-    return 0;
-}
-
 /* Deleting. */
 
 /* Adds the deletion of a node and everything below it. LOCKED if one of the nodes is a lock. */
@@ -334,8 +241,7 @@ static int add_job_deletion(struct batch_call *c, struct batch_txn *t, const str
     txn_check(&t->txn, OP_ANY, j->version, "%s/status", j->path);
     TRY(add_deletion(c, t, j->path));
     if (entry >= 0)
-        batch_txn_list_remove(t, OP_ANY, &j->kind->views[j->status.state],
-                              batch_key(entry, j->number));
+        batch_job_entry(c, t, j, entry, false);
     batch_txn_job_list(t, OP_ANY, bid, list, j->id, false);
     return 0;
 }
@@ -353,8 +259,11 @@ static int delete_jobs(struct batch_call *c, const struct batch_item *b, enum ba
     for (size_t i = 0; i < names.count && !err;) {
         struct batch_txn t = BATCH_TXN(c);
         for (size_t end = i + LOT; i < names.count && i < end; i++) {
-            TRY(batch_item_read(c, BATCH_KIND_JOB, str_of(names.names[i]), &j));
-            TRY(add_job_deletion(c, &t, &j, b->id, list));
+            err = batch_item_read(c, BATCH_KIND_JOB, str_of(names.names[i]), &j);
+            if (err == DROVER_NO_NODE) /* a foreign client removed it, but not the entry */
+                batch_txn_job_list(&t, OP_ANY, b->id, list, names.names[i], false);
+            else
+                TRY(err ? err : add_job_deletion(c, &t, &j, b->id, list));
         }
         err = batch_txn_commit(c, &t, OP_ANY);
     }
@@ -396,8 +305,8 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
     TRY(batch_item_read(c, kind, id, &i));
     if (!batch_machine_is_final(m, i.status.state))
         return BATCH_FAIL(c, DROVER_NOT_ALLOWED,
-                          "%s %s is %s; it can be deleted in a final state only", m->noun, i.id,
-                          m->states[i.status.state].name);
+                          "%s %s is %.*s; it can be deleted in a final state only", m->noun, i.id,
+                          STR_ARGS(batch_status_name(m, &i.status)));
     if (kind != BATCH_KIND_JOB) /* a job checks its own */
         txn_check(&t.txn, OP_ANY, i.version, "%s/status", i.path);
     if (kind == BATCH_KIND_BATCH)

@@ -40,17 +40,41 @@ int batch_item_get(struct batch_call *c, enum batch_kind_id kind, struct str id,
 
 struct batch_filter {
     int state;               /* BATCH_NO_STATE: any */
+    struct str unknown;      /* a state that the machine does not know; p NULL: any */
     struct str bid, profile; /* of jobs; p NULL: any */
     int64_t from;            /* the lowest number */
     size_t start, limit;     /* of the items that match; start only for jobs */
 };
 
 /*
- * Batches and access items by id; jobs by state and priority. The items are as from
- * batch_item_get().
+ * Sets the state of a filter, or the unknown one. BAD_ARGUMENT if no job can be in such a state,
+ * with a message that lists the states.
+ */
+int batch_filter_state(struct batch_call *c, enum batch_kind_id kind, struct str name,
+                       struct batch_filter *f);
+
+/*
+ * Batches and access items by id; jobs by state and priority, those in states that the machine does
+ * not know last. The items are as from batch_item_get(). BAD_ARGUMENT: the filter has an unknown
+ * state, and no item is in it.
  */
 int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct batch_filter *f,
                     struct batch_item **ret_items, size_t *ret_count);
+
+/* How many items are in each state. */
+struct batch_counts {
+    int64_t known[BATCH_STATES_MAX]; /* by state of the machine */
+    struct batch_unknown_count {
+        struct str name;
+        int64_t count;
+        struct batch_unknown_count *next;
+    } * unknown; /* of states that it does not know */
+    int64_t total;
+};
+
+/* Counts jobs by the lists; reads the status of each batch or access item. */
+int batch_item_count(struct batch_call *c, enum batch_kind_id kind,
+                     struct batch_counts *ret_counts);
 
 /*
  * 1: ret_item, as read, with its token. 0: none is available, or the queue is locked. state is that
@@ -188,7 +212,7 @@ int batch_failed_jobs(struct batch_call *c, const char *bid, struct str *ret_jso
  * Jobs have a specification, a batch, a priority and fields, and can be held and requeued.
  */
 
-enum { BATCH_PRIORITY_DEFAULT = 50 };
+enum { BATCH_PRIORITY_DEFAULT = 5 }; /* as the other clients of the tree have it */
 
 /* A new job. JSON objects, or NULL; the configuration is required. */
 struct batch_job_spec {
@@ -199,6 +223,12 @@ struct batch_job_spec {
 /* Reads {"configuration", "priority", ...}. */
 int batch_job_read_spec(struct batch_call *c, const struct json *v,
                         struct batch_job_spec *ret_spec);
+
+/*
+ * The identifiers of a job, without members that are null: a primary_id that is not known is
+ * absent, because other clients take it for a text.
+ */
+struct str batch_identifiers_text(struct batch_call *c, const struct json *v);
 
 /* What else happens in the transaction that creates a job. */
 struct batch_job_extra {
@@ -228,6 +258,13 @@ int batch_job_set_field(struct batch_call *c, struct str jid, const char *field,
                         int64_t token);
 
 /*
+ * Sets members of the token of an access item; those that are null are removed, the others stay.
+ * token: of the lock; 0: locked or not.
+ */
+int batch_access_set(struct batch_call *c, enum batch_kind_id kind, struct str id,
+                     const struct json *changes, int64_t token);
+
+/*
  * The cache of jobs, as this process last read or wrote them. On an ensemble each read is a round
  * trip.
  *
@@ -249,7 +286,7 @@ void batch_job_cache_free(struct batch_job_cache *cache);
 /* Stores a job; with a token, as locked by the session of the call. */
 void batch_job_cache_put(struct batch_call *c, const struct batch_item *job);
 
-/* ret_job is as from batch_item_read(), but without its message. */
+/* ret_job is as from batch_item_read(), but without the JSON of its status. */
 bool batch_job_cache_get(struct batch_call *c, int64_t number, int64_t token,
                          struct batch_item *ret_job);
 
@@ -261,6 +298,13 @@ void batch_job_cache_drop(struct batch_call *c, int64_t number);
  */
 int batch_job_locate(struct batch_call *c, const struct batch_item *job, int *ret_entry);
 
+/* The list of a state in a job's status, known or not. */
+const char *batch_job_list(struct batch_call *c, const struct batch_status *s);
+
+/* Adds the job's entry with a priority to the list of its state, or removes it. */
+void batch_job_entry(struct batch_call *c, struct batch_txn *t, const struct batch_item *j,
+                     int priority, bool add);
+
 /* The same, but DAMAGED if it is not in the list. */
 int batch_job_require_entry(struct batch_call *c, const struct batch_item *job, int *ret_entry);
 
@@ -271,9 +315,10 @@ int batch_job_require_entry(struct batch_call *c, const struct batch_item *job, 
  * table of the specification:
  *
  *     queue/ingest, accessSmall, accessLarge; collections/MNEMONIC    by admins; persistent
- *     storage/ARK, inventory/ARK                      of an object; ephemeral: end with the session
+ *     storage/ARK, inventory/ARK, localid/ID          of an object; ephemeral: end with the session
  *
- * The data of a lock by name is JSON: name (as given, before slashes became "_"), who, when.
+ * The data of a lock by name is JSON: name (as given, before slashes became "_"), who, when. Those
+ * that foreign clients create may have none.
  *
  * Fencing. The transaction that locks an item also sets its status to the same data, so that the
  * status gets a new version. A holder's change insists on the version that it read before it read
@@ -307,6 +352,7 @@ enum batch_lock_kind {
     BATCH_LOCK_STORAGE,
     BATCH_LOCK_INVENTORY,
     BATCH_LOCK_COLLECTIONS,
+    BATCH_LOCK_LOCALID,
     BATCH_LOCK_KINDS,
 };
 
@@ -315,7 +361,7 @@ extern const char *const BATCH_LOCK_DIRS[BATCH_LOCK_KINDS]; /* "queue", ... */
 /* Whether it is the lock of an object, which a session holds. */
 static inline bool batch_lock_is_ephemeral(enum batch_lock_kind kind)
 {
-    return kind == BATCH_LOCK_STORAGE || kind == BATCH_LOCK_INVENTORY;
+    return kind == BATCH_LOCK_STORAGE || kind == BATCH_LOCK_INVENTORY || kind == BATCH_LOCK_LOCALID;
 }
 
 struct batch_lock {
@@ -323,7 +369,9 @@ struct batch_lock {
     struct str name;      /* as it was given */
     struct str node;      /* in the tree */
     struct str who, when; /* p NULL: unknown */
+    bool named;           /* else a foreign client took it, and the name is that of the node */
     int64_t token, age_ms;
+    int32_t version;
     bool ephemeral;
 };
 
@@ -331,7 +379,10 @@ struct batch_lock {
 int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                     struct str who, struct batch_lock *ret_lock);
 
-/* token 0: an admin breaks it. FENCED: the lock has another token. NO_NODE: no such lock. */
+/*
+ * token 0: an admin breaks it. FENCED: the lock has another token. NO_NODE: there is no such lock,
+ * or its node is taken by another name.
+ */
 int batch_lock_release(struct batch_call *c, enum batch_lock_kind kind, struct str name,
                        int64_t token);
 

@@ -28,7 +28,8 @@ static int set_state(struct batch_call *c, struct batch_txn *t, const struct bat
     struct batch_status s = i->status;
     s.state = state;
     s.modified = batch_now(c);
-    s.message = message;
+    if (message.p)
+        s.message = message;
     txn_set(&t->txn, OP_STATUS, batch_status_write(i->kind->machine, &s, c->a), i->version,
             "%s/status", i->path);
     return batch_index_move(c, t, i, i->status.state, state);
@@ -162,12 +163,13 @@ static struct batch_status next_status(struct batch_call *c, const struct batch_
     struct batch_status s = tr->item.status;
     const struct batch_machine_state *from = &m->states[s.state], *to = &m->states[tr->to];
     if (s.state != m->held && from->success == tr->to)
-        s.last_successful = s.state;
+        s.last_successful = str_of(from->name);
     if (from->list == BATCH_LIST_FAILED && to->list == BATCH_LIST_PROCESSING)
         s.retry_count++;
     s.state = tr->to;
     s.modified = batch_now(c);
-    s.message = tr->move->message;
+    if (tr->move->message.p)
+        s.message = tr->move->message;
     return s;
 }
 
@@ -209,14 +211,20 @@ static int add_job_move(struct batch_call *c, struct batch_txn *t, struct batch_
 static int check_from(struct batch_call *c, const struct batch_transition *tr)
 {
     const struct batch_machine *m = tr->item.kind->machine;
-    struct str from = tr->move->from;
+    struct str from = tr->move->from, name = batch_status_name(m, &tr->item.status);
     int state = tr->item.status.state;
+    if (state == BATCH_NO_STATE)
+        return BATCH_FAIL(
+            c, DROVER_NOT_ALLOWED,
+            "%s %s is %.*s, which is not a state of this pipeline; only a client that "
+            "knows the state can move it",
+            m->noun, tr->item.id, STR_ARGS(name));
     if (from.p && state != batch_machine_find(m, from))
-        return BATCH_FAIL(c, DROVER_NOT_ALLOWED, "%s %s is %s, not %.*s", m->noun, tr->item.id,
-                          m->states[state].name, STR_ARGS(from));
+        return BATCH_FAIL(c, DROVER_NOT_ALLOWED, "%s %s is %.*s, not %.*s", m->noun, tr->item.id,
+                          STR_ARGS(name), STR_ARGS(from));
     if (tr->move->only_failed && m->states[state].list != BATCH_LIST_FAILED)
-        return BATCH_FAIL(c, DROVER_NOT_ALLOWED, "%s %s is %s; only a failed one can be requeued",
-                          m->noun, tr->item.id, m->states[state].name);
+        return BATCH_FAIL(c, DROVER_NOT_ALLOWED, "%s %s is %.*s; only a failed one can be requeued",
+                          m->noun, tr->item.id, STR_ARGS(name));
     return 0;
 }
 

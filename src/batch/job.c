@@ -31,6 +31,19 @@ int batch_job_read_spec(struct batch_call *c, const struct json *v, struct batch
     return 0;
 }
 
+struct str batch_identifiers_text(struct batch_call *c, const struct json *v)
+{
+    struct buf b = {0};
+    json_open(&b, '{');
+    json_each(member, v)
+        if (member->kind != JSON_NULL) {
+            json_key_str(&b, member->key);
+            json_put(&b, member);
+        }
+    json_close(&b, '}');
+    return arena_take(c->a, &b);
+}
+
 struct batch_job_creation {
     struct batch_item batch;
     const struct batch_job_spec *specs;
@@ -53,7 +66,7 @@ static void add_job(struct batch_call *c, struct batch_txn *t, const char *bid,
         {"priority", str_of(arena_printf(c->a, "%d", (int)s->priority))},
         {"space_needed", str_of(arena_printf(c->a, "%lld", (long long)s->space_needed))},
         {"identifiers",
-         batch_json_text(c, s->identifiers, STR("{\"primary_id\":null,\"local_id\":[]}"))},
+         s->identifiers ? batch_identifiers_text(c, s->identifiers) : STR("{\"local_id\":[]}")},
         {"metadata", batch_json_text(c, s->metadata, STR("{}"))},
         {"inventory", batch_json_text(c, s->inventory, (struct str){0})},
     };
@@ -75,9 +88,9 @@ static int add_open_check(struct batch_call *c, struct batch_txn *t, struct batc
     int state = b->status.state;
     if (state != r->batch.pending && state != r->batch.held && state != r->batch.processing)
         return BATCH_FAIL(c, DROVER_NOT_ALLOWED,
-                          "batch %s is %s; jobs can be added to a batch that is Pending, Held or "
+                          "batch %s is %.*s; jobs can be added to a batch that is Pending, Held or "
                           "Processing",
-                          b->id, r->machines.batch.states[state].name);
+                          b->id, STR_ARGS(batch_status_name(&r->machines.batch, &b->status)));
     txn_check(&t->txn, OP_ANY, b->version, "/batches/%s/status", b->id);
     return 0;
 }
@@ -86,9 +99,7 @@ static int add_jobs(struct batch_call *c, struct batch_txn *t, int64_t number, v
 {
     struct batch_job_creation *new = arg;
     struct batch_item j = {.kind = &c->store->kinds[BATCH_KIND_JOB]};
-    struct batch_status s = {.state = j.kind->machine->first,
-                             .last_successful = BATCH_NO_STATE,
-                             .modified = batch_now(c)};
+    struct batch_status s = {.state = j.kind->machine->first, .modified = batch_now(c)};
     struct str status = batch_status_write(j.kind->machine, &s, c->a);
     int batch_to;
     TRY(add_open_check(c, t, &new->batch));
@@ -159,13 +170,13 @@ static int64_t session_of(struct batch_call *c, int64_t token)
     return session.id;
 }
 
-/* A move writes a new message, but acquiring a job keeps its message, which is not cached. */
+/* A job with a message is not cached: a move that gives none keeps it. */
 void batch_job_cache_put(struct batch_call *c, const struct batch_item *job)
 {
     struct batch_job_cache *cache = c->store->job_cache;
     struct batch_cached_job *slot = &cache->slots[job->number % CACHE_SIZE];
     const struct batch_status *s = &job->status;
-    if (!batch_status_is_plain(s) || s->modified.len > DATE_LEN || (!job->token && s->message.p)) {
+    if (!batch_status_is_plain(job->kind->machine, s) || s->modified.len > DATE_LEN) {
         batch_job_cache_drop(c, job->number);
         return;
     }
@@ -173,7 +184,9 @@ void batch_job_cache_put(struct batch_call *c, const struct batch_item *job)
     LOCKED(&cache->lock);
     *slot = (struct batch_cached_job){session, *job};
     slot->job.status.json = NULL;
-    slot->job.status.message = (struct str){0};
+    slot->job.status.name = (struct str){0};
+    if (s->message.p)
+        slot->job.status.message = STR("");
     if (s->modified.len) /* a foreign client may have left it out */
         memcpy(slot->modified, s->modified.p, s->modified.len);
 }
@@ -211,9 +224,35 @@ void batch_job_cache_drop(struct batch_call *c, int64_t number)
  * one. In that rare case the entry is searched under all hundred priorities.
  */
 
+const char *batch_job_list(struct batch_call *c, const struct batch_status *s)
+{
+    const struct batch_kind *kind = &c->store->kinds[BATCH_KIND_JOB];
+    return s->state != BATCH_NO_STATE
+               ? kind->views[s->state].dir
+               : arena_printf(c->a, "%s/%s", kind->lists, batch_name_lower(c->a, s->name));
+}
+
+/* No view has the list of a state that the machine does not know. */
+void batch_job_entry(struct batch_call *c, struct batch_txn *t, const struct batch_item *j,
+                     int priority, bool add)
+{
+    int64_t key = batch_key(priority, j->number);
+    if (j->status.state != BATCH_NO_STATE) {
+        struct batch_view *v = &j->kind->views[j->status.state];
+        (add ? batch_txn_list_add : batch_txn_list_remove)(t, OP_ANY, v, key);
+        return;
+    }
+    const char *path =
+        arena_printf(c->a, "%s/%02d-%s", batch_job_list(c, &j->status), priority, j->id);
+    if (add)
+        txn_create(&t->txn, OP_ANY, NO_BYTES, 0, "%s", path);
+    else
+        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s", path);
+}
+
 int batch_job_locate(struct batch_call *c, const struct batch_item *j, int *ret_entry)
 {
-    const char *dir = j->kind->views[j->status.state].dir;
+    const char *dir = batch_job_list(c, &j->status);
     int entry = j->priority,
         err = batch_node_exists(c, NULL, "%s/%02d-%s", dir, j->priority, j->id);
     for (int i = 0; i <= BATCH_PRIORITY_MAX && err == DROVER_NO_NODE; i++) {
@@ -231,9 +270,10 @@ int batch_job_require_entry(struct batch_call *c, const struct batch_item *j, in
     TRY(batch_job_locate(c, j, ret_entry));
     if (*ret_entry >= 0)
         return 0;
-    return BATCH_FAIL(c, DROVER_DAMAGED,
-                      "job %s is %s but is not in the list of that state; see 'drover batch fsck'",
-                      j->id, j->kind->machine->states[j->status.state].name);
+    return BATCH_FAIL(
+        c, DROVER_DAMAGED,
+        "job %s is %.*s but is not in the list of that state; see 'drover batch fsck'", j->id,
+        STR_ARGS(batch_status_name(j->kind->machine, &j->status)));
 }
 
 /* The state of held jobs; BAD_ARGUMENT if the machine has none. */
@@ -316,9 +356,8 @@ int batch_job_set_priority(struct batch_call *c, struct str id, int64_t priority
         txn_set(&t.txn, OP_STATUS, str_of(arena_printf(c->a, "%d", (int)priority)),
                 j.priority_version, "%s/priority", j.path);
         if (entry != priority) {
-            struct batch_view *v = &j.kind->views[j.status.state];
-            batch_txn_list_remove(&t, OP_ANY, v, batch_key(entry, j.number));
-            batch_txn_list_add(&t, OP_ANY, v, batch_key((int)priority, j.number));
+            batch_job_entry(c, &t, &j, entry, false);
+            batch_job_entry(c, &t, &j, (int)priority, true);
         }
         err = batch_txn_commit(c, &t, OP_STATUS);
     }

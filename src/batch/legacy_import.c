@@ -66,6 +66,20 @@ static int need_batch(struct batch_importing *m)
                           m->bid);
 }
 
+/* The payload, with the profile also under the name that jobs have for it. */
+static const struct json *read_configuration(struct batch_call *c, const struct batch_legacy *r)
+{
+    struct str text = batch_legacy_configuration(c->a, r), profile;
+    const struct json *v = json_parse(c->a, text, c->why);
+    struct buf b = {0};
+    if (!v || json_get(v, "profile_name") || json_get_text(v, "profile", &profile, NULL) <= 0)
+        return v;
+    buf_put(&b, text.p, text.len - 1);
+    json_member_text(&b, "profile_name", profile);
+    json_close(&b, '}');
+    return json_parse(c->a, arena_take(c->a, &b), c->why);
+}
+
 static int import_one(void *arg, const struct batch_legacy *r, struct str imported, int read)
 {
     struct batch_importing *m = arg;
@@ -78,7 +92,7 @@ static int import_one(void *arg, const struct batch_legacy *r, struct str import
     struct batch_job_extra extra = {.mark = mark_path(c, m->in->path, r->name.p)};
     if (m->in->remove)
         extra.remove = arena_printf(c->a, "%.*s/%s", STR_ARGS(m->in->path), r->name.p);
-    spec.configuration = json_parse(c->a, batch_legacy_configuration(c->a, r), c->why);
+    spec.configuration = read_configuration(c, r);
     if (!spec.configuration)
         return BATCH_FAIL(c, DROVER_DAMAGED, "the payload of %s cannot be imported", r->name.p);
     int err = batch_job_create(c, str_of(m->bid), &spec, 1, &extra, jid);

@@ -1,19 +1,25 @@
 /*
  * The locks of items, and the locks by name.
  *
- * Creating its node takes a lock by name. Two arks can have the same node name once their slashes
- * are replaced; the data keeps the original name, so that a refusal says what is really locked.
+ * Creating its node takes a lock by name, as foreign clients take it. Two arks can have the same
+ * node name once their slashes are replaced. They exclude each other, but neither passes for the
+ * other: the data keeps the name as it was given, and a lock answers to that name only. A lock that
+ * a foreign client took has no data, so it answers to every name that its node can stand for.
+ *
+ * Drover 0.1 and older releases of the authors' library left the colon: "ark:_13030_x". Such a node
+ * is a lock of that name as well.
  *
  * A transaction cannot insist on the czxid of a lock, its token. So taking a lock also sets its
  * parent (to the same empty data), and releasing one insists on the version of the parent: if a
  * lock was taken since it was read, the release reads it again. Acquiring items insists on the same
- * versions.
+ * versions. A foreign client that takes a lock does not set the parent. But its lock has version 0
+ * and one of ours version 1, and the release insists on the version of the lock as well.
  */
 #include "base/clock.h"
 #include "batch/item.h"
 
 const char *const BATCH_LOCK_DIRS[BATCH_LOCK_KINDS] = {"queue", "storage", "inventory",
-                                                       "collections"};
+                                                       "collections", "localid"};
 
 static int fenced(struct batch_call *c, int64_t token)
 {
@@ -77,7 +83,8 @@ int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str 
         txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "%s/lock", i.path);
         err = batch_txn_commit(c, &t, OP_STATUS);
     }
-    if (!err && batch_item_read(c, kind, id, &i) == 0) { /* it can be acquired at once */
+    if (!err && batch_item_read(c, kind, id, &i) == 0 &&
+        i.status.state != BATCH_NO_STATE) { /* it can be acquired at once */
         const struct batch_view *v = &i.kind->views[i.status.state];
         struct batch_entry_name entry = batch_view_entry(v, batch_key(i.priority, i.number));
 
@@ -126,14 +133,35 @@ static int find(struct batch_call *c, enum batch_lock_kind kind, const char *nod
     TRY(batch_node_get(c, &data, &stat, "/locks/%s/%s", BATCH_LOCK_DIRS[kind], node));
     lock.name = lock.node;
     const struct json *v = data.len ? json_parse(c->a, data, NULL) : NULL;
-    json_get_text(v, "name", &lock.name, NULL);
+    lock.named = json_get_text(v, "name", &lock.name, NULL) > 0;
     json_get_text(v, "who", &lock.who, NULL);
     json_get_text(v, "when", &lock.when, NULL);
     lock.token = stat.czxid;
+    lock.version = stat.version;
     lock.age_ms = clock_wall_ms() - stat.ctime_ms;
     lock.ephemeral = stat.ephemeral_owner != 0;
     *ret_lock = lock;
     return 0;
+}
+
+/* Whether it is the lock of another name that has the same node. */
+static bool is_of_another(const struct batch_lock *lock, struct str name)
+{
+    return lock->named && !str_eq(lock->name, name);
+}
+
+/* The same as find() for a node with the colon that flattening the name drops. */
+static int find_old(struct batch_call *c, enum batch_lock_kind kind, struct str name,
+                    const char *node, struct batch_lock *ret_lock)
+{
+    char old[BATCH_NAME_MAX + 1];
+    if (name.len == strlen(node))
+        return DROVER_NO_NODE; /* it dropped none */
+    for (size_t i = 0; i < name.len; i++)
+        old[i] = name.p[i] == '/' ? '_' : name.p[i];
+    old[name.len] = '\0';
+    TRY(find(c, kind, old, ret_lock));
+    return is_of_another(ret_lock, name) ? DROVER_NO_NODE : 0;
 }
 
 static int refuse(struct batch_call *c, enum batch_lock_kind kind, struct str name,
@@ -141,9 +169,9 @@ static int refuse(struct batch_call *c, enum batch_lock_kind kind, struct str na
 {
     const char *dir = BATCH_LOCK_DIRS[kind];
     struct batch_lock other;
-    if (find(c, kind, node, &other))
+    if (find(c, kind, node, &other) && find_old(c, kind, name, node, &other))
         return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked", dir, node);
-    if (!str_eq(other.name, name) && !str_eq(other.name, other.node))
+    if (is_of_another(&other, name))
         return BATCH_FAIL(c, DROVER_LOCKED,
                           "'%.*s' cannot be locked: its node '%s' is taken by '%.*s'",
                           STR_ARGS(name), node, STR_ARGS(other.name));
@@ -158,11 +186,15 @@ int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str 
     char node[BATCH_NAME_MAX + 1];
     struct batch_txn t = BATCH_TXN(c);
     TRY(node_name(c, kind, name, node));
-    txn_create(&t.txn, OP_ANY, write_data(c, name, who),
-               batch_lock_is_ephemeral(kind) ? KEEPER_EPHEMERAL : 0, "/locks/%s/%s",
-               BATCH_LOCK_DIRS[kind], node);
+    int err = find_old(c, kind, name, node, ret_lock);
+    if (err != DROVER_NO_NODE)
+        return err ? err : refuse(c, kind, name, node);
+    struct str data = write_data(c, name, who);
+    txn_create(&t.txn, OP_ANY, NO_BYTES, batch_lock_is_ephemeral(kind) ? KEEPER_EPHEMERAL : 0,
+               "/locks/%s/%s", BATCH_LOCK_DIRS[kind], node);
+    txn_set(&t.txn, OP_ANY, data, 0, "/locks/%s/%s", BATCH_LOCK_DIRS[kind], node);
     txn_set(&t.txn, OP_ANY, NO_BYTES, KEEPER_ANY_VERSION, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-    int err = batch_txn_commit(c, &t, OP_ANY);
+    err = batch_txn_commit(c, &t, OP_ANY);
     if (err == DROVER_EXISTS)
         return refuse(c, kind, name, node);
     return err ? err : find(c, kind, node, ret_lock);
@@ -172,11 +204,20 @@ int batch_lock_get(struct batch_call *c, enum batch_lock_kind kind, struct str n
                    struct batch_lock *ret_lock)
 {
     char node[BATCH_NAME_MAX + 1];
+    struct batch_lock lock;
     TRY(node_name(c, kind, name, node));
-    int err = find(c, kind, node, ret_lock);
-    return err == DROVER_NO_NODE
-               ? BATCH_FAIL(c, err, "%s/%s is not locked", BATCH_LOCK_DIRS[kind], node)
-               : err;
+    int err = find(c, kind, node, &lock);
+    if (err == DROVER_NO_NODE)
+        err = find_old(c, kind, name, node, &lock);
+    if (err == DROVER_NO_NODE)
+        return BATCH_FAIL(c, err, "%s/%s is not locked", BATCH_LOCK_DIRS[kind], node);
+    if (!err && is_of_another(&lock, name))
+        return BATCH_FAIL(c, DROVER_NO_NODE,
+                          "'%.*s' is not locked; its node '%s' is taken by '%.*s'", STR_ARGS(name),
+                          node, STR_ARGS(lock.name));
+    if (!err)
+        *ret_lock = lock;
+    return err;
 }
 
 /* BAD_VERSION: a lock of that kind was taken meanwhile, perhaps this one. */
@@ -194,11 +235,8 @@ int batch_lock_release(struct batch_call *c, enum batch_lock_kind kind, struct s
         TRY(batch_lock_get(c, kind, name, &lock));
         if (token && lock.token != token)
             return fenced(c, token);
-        if (!str_eq(lock.name, name) && !str_eq(lock.name, lock.node))
-            return BATCH_FAIL(c, DROVER_LOCKED, "the node of that lock is taken by '%.*s'",
-                              STR_ARGS(lock.name));
         txn_check(&t.txn, OP_ANY, taken.version, "/locks/%s", BATCH_LOCK_DIRS[kind]);
-        txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "/locks/%s/%s", BATCH_LOCK_DIRS[kind],
+        txn_delete(&t.txn, OP_ANY, lock.version, "/locks/%s/%s", BATCH_LOCK_DIRS[kind],
                    lock.node.p);
         err = batch_txn_commit(c, &t, OP_ANY);
     }

@@ -8,6 +8,8 @@
 
 #include <strings.h>
 
+#include "batch/name.h"
+
 #define TO(state) (UINT64_C(1) << (state))
 #define NONE BATCH_NO_STATE
 
@@ -164,17 +166,29 @@ int batch_machine_resolve(const struct batch_machine *m, int from, const char *i
     return to;
 }
 
-/* Members are written in the order of the specification, then those that a foreign client added. */
+/* Members are written in the order in which they were read, then in that of the specification. */
+
+enum { M_STATUS, M_LAST_SUCCESSFUL, M_DATE, M_MODIFIED, M_RETRY_COUNT, M_MESSAGE, M_COUNT };
 
 static const char *const MEMBERS[] = {
-    "status",
-    "last_successful_status",
-    "last_modification_date",
-    "last_modified",
-    "retry_count",
-    "message",
-    NULL,
+    [M_STATUS] = "status",
+    [M_LAST_SUCCESSFUL] = "last_successful_status",
+    [M_DATE] = "last_modification_date",
+    [M_MODIFIED] = "last_modified",
+    [M_RETRY_COUNT] = "retry_count",
+    [M_MESSAGE] = "message",
+    [M_COUNT] = NULL,
 };
+
+/* The members that are ours to write: of a batch or an access item the others are not. */
+enum { OF_ANY = 1 << M_STATUS | 1 << M_MODIFIED | 1 << M_MESSAGE, OF_JOB = (1 << M_COUNT) - 1 };
+
+/* Those that a status always has. */
+static unsigned required(const struct batch_machine *m)
+{
+    return m->is_job ? 1 << M_STATUS | 1 << M_LAST_SUCCESSFUL | 1 << M_DATE | 1 << M_RETRY_COUNT
+                     : 1 << M_STATUS | 1 << M_MODIFIED;
+}
 
 /* The first 100 bytes for a message; bytes that are not printable ASCII become "?". */
 static const char *excerpt(struct arena *a, struct str text)
@@ -186,70 +200,86 @@ static const char *excerpt(struct arena *a, struct str text)
     return out;
 }
 
+/* The number of a member, or M_COUNT. */
+static int find_member(struct str key)
+{
+    int i = 0;
+    while (i < M_COUNT && !str_eq(key, str_of(MEMBERS[i])))
+        i++;
+    return i;
+}
+
 int batch_status_read(const struct batch_machine *m, struct arena *a, struct str text,
                       struct batch_status *ret_status, struct err_info *ret_error)
 {
-    struct batch_status s = {.last_successful = BATCH_NO_STATE};
-    struct str name = {0}, last = {0};
+    struct batch_status s = {.members = 0};
     struct err_info why;
 
     s.json = json_parse(a, text, &why);
     if (!s.json || s.json->kind != JSON_OBJECT ||
-        json_get_text(s.json, "status", &name, &why) <= 0 ||
-        json_get_text(s.json, "last_successful_status", &last, &why) < 0 ||
-        json_get_text(s.json, m->is_job ? "last_modification_date" : "last_modified", &s.modified,
-                      &why) < 0 ||
+        json_get_text(s.json, "status", &s.name, &why) <= 0 ||
+        json_get_text(s.json, "last_successful_status", &s.last_successful, &why) < 0 ||
+        json_get_text(s.json, MEMBERS[m->is_job ? M_DATE : M_MODIFIED], &s.modified, &why) < 0 ||
         json_get_text(s.json, "message", &s.message, &why) < 0 ||
         json_get_int(s.json, "retry_count", &s.retry_count, &why) < 0)
         return err_set(ret_error, DROVER_DAMAGED, "its status is not valid: %s", excerpt(a, text));
-    s.state = batch_machine_find(m, name);
-    if (s.state == BATCH_NO_STATE)
-        return err_set(ret_error, DROVER_DAMAGED,
-                       "its status is '%s', which is not a state of a %s", excerpt(a, name),
-                       m->noun);
-    if (last.p)
-        s.last_successful = batch_machine_find(m, last);
+    s.state = batch_machine_find(m, s.name);
+    if (s.state == BATCH_NO_STATE && batch_name_check("a state", s.name, NULL))
+        return err_set(ret_error, DROVER_DAMAGED, "its status is '%s', which cannot be a state",
+                       excerpt(a, s.name));
+    int last = batch_machine_find(m, s.last_successful);
+    if (last != BATCH_NO_STATE)
+        s.last_successful = str_of(m->states[last].name);
+    json_each(v, s.json)
+        s.members |= (1u << find_member(v->key)) & OF_JOB;
     *ret_status = s;
     return 0;
 }
 
-static bool is_known(struct str name)
+bool batch_status_is_plain(const struct batch_machine *m, const struct batch_status *s)
 {
-    for (int i = 0; MEMBERS[i]; i++)
-        if (str_eq(name, str_of(MEMBERS[i])))
-            return true;
-    return false;
+    bool known = !s->last_successful.p || batch_machine_find(m, s->last_successful) != NONE;
+    return s->state != NONE && known && s->message.len == 0 &&
+           (!s->json || json_only(s->json, MEMBERS, NULL) == 0);
 }
 
-bool batch_status_is_plain(const struct batch_status *s)
+static void put_member(struct buf *b, const struct batch_machine *m, const struct batch_status *s,
+                       int member)
 {
-    return !s->json || json_only(s->json, MEMBERS, NULL) == 0;
+    const struct str texts[M_COUNT] = {
+        [M_STATUS] = batch_status_name(m, s),
+        [M_LAST_SUCCESSFUL] = s->last_successful,
+        [M_DATE] = s->modified,
+        [M_MODIFIED] = s->modified,
+        [M_MESSAGE] = s->message,
+    };
+    if (member == M_RETRY_COUNT)
+        json_member_int(b, MEMBERS[member], s->retry_count);
+    else
+        json_member_text(b, MEMBERS[member], texts[member]);
 }
 
 struct str batch_status_write(const struct batch_machine *m, const struct batch_status *s,
                               struct arena *a)
 {
+    unsigned ours = m->is_job ? OF_JOB : OF_ANY,
+             left = required(m) | (s->members & ours) | (s->message.p ? 1u << M_MESSAGE : 0);
     struct buf b = {0};
     json_open(&b, '{');
-    json_member_text(&b, "status", str_of(m->states[s->state].name));
-    if (m->is_job) {
-        json_key(&b, "last_successful_status");
-        if (s->last_successful == BATCH_NO_STATE)
-            json_put_null(&b);
-        else
-            json_put_text(&b, str_of(m->states[s->last_successful].name));
-    }
-    json_member_text(&b, m->is_job ? "last_modification_date" : "last_modified", s->modified);
-    if (m->is_job)
-        json_member_int(&b, "retry_count", s->retry_count);
-    if (s->message.p)
-        json_member_text(&b, "message", s->message);
     if (s->json)
-        json_each(v, s->json)
-            if (!is_known(v->key)) {
+        json_each(v, s->json) {
+            int member = find_member(v->key);
+            if (left >> member & 1) {
+                put_member(&b, m, s, member);
+                left &= ~(1u << member);
+            } else {
                 json_key_str(&b, v->key);
                 json_put(&b, v);
             }
+        }
+    for (int i = 0; i < M_COUNT; i++)
+        if (left >> i & 1)
+            put_member(&b, m, s, i);
     json_close(&b, '}');
     return arena_take(a, &b);
 }

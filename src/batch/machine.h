@@ -66,15 +66,22 @@ struct batch_machines {
 
 extern const struct batch_machines BATCH_MACHINES_BUILT_IN;
 
+/*
+ * A second table that is built in, as JSON for batch_machines_load(): jobs are Storing between
+ * Processing and Recording, as in newer releases of the library of the specification's authors.
+ */
+#define BATCH_PIPELINE_STORING "storing"
+
 /* The state of a name, regardless of case ("Pending", "pending"), or BATCH_NO_STATE. */
 int batch_machine_find(const struct batch_machine *m, struct str name);
 
 /* The same, or BAD_ARGUMENT with a message that lists the states. */
 int batch_machine_named(const struct batch_machine *m, struct str name, struct err_info *ret_error);
 
+/* A state that the machine does not know is not final. */
 static inline bool batch_machine_is_final(const struct batch_machine *m, int state)
 {
-    return m->states[state].to == 0;
+    return state != BATCH_NO_STATE && m->states[state].to == 0;
 }
 
 static inline bool batch_machine_allows(const struct batch_machine *m, int from, int to)
@@ -91,8 +98,9 @@ int batch_machine_resolve(const struct batch_machine *m, int from, const char *i
                           struct str wanted, struct err_info *ret_error);
 
 /*
- * Reads machines from JSON; they live in the arena. Machines that the text does not name are the
- * built-in ones. ret_machines is untouched on failure.
+ * Reads machines from JSON, or finds those of a name (BATCH_PIPELINE_STORING); they live in the
+ * arena. Machines that the text does not name are the built-in ones. ret_machines is untouched on
+ * failure.
  */
 int batch_machines_load(struct arena *a, struct str text, struct batch_machines *ret_machines,
                         struct err_info *ret_error);
@@ -104,24 +112,38 @@ int batch_machines_load(struct arena *a, struct str text, struct batch_machines 
  *               "message"}
  *     others:  {"status", "last_modified", "message"}
  *
- * Members that a foreign client added are kept. The text is input: a status that is not an object,
- * or that names no state of the machine, is DAMAGED.
+ * Writing a status that was read keeps every member and their order, and gives new values to those
+ * above. A job's last_modified, which some foreign clients write, is also a date of the change.
+ *
+ * The text is input. A status that is not an object, or whose state could not be the name of a
+ * node, is DAMAGED. A state that the machine does not know is not an error: another client may have
+ * a larger table. Such an item is read, listed and counted, but only a client that knows its state
+ * moves it.
  */
 
 struct batch_status {
-    int state;
-    int last_successful;          /* job: or BATCH_NO_STATE */
+    int state;                    /* BATCH_NO_STATE: the machine does not know it */
+    struct str name;              /* of the state if the machine does not know it */
+    struct str last_successful;   /* job; p NULL: none */
     int64_t retry_count;          /* job */
     struct str modified, message; /* message.p NULL: none */
-    const struct json *json;      /* the status as it was read; NULL: it is new */
+    unsigned members;             /* of those above, which were read: one bit each */
+    const struct json *json;      /* the status as it was read; NULL: it is new, or from a cache */
 };
+
+/* The name of its state. */
+static inline struct str batch_status_name(const struct batch_machine *m,
+                                           const struct batch_status *s)
+{
+    return s->state == BATCH_NO_STATE ? s->name : str_of(m->states[s->state].name);
+}
 
 /* text and the arena must outlive ret_status. */
 int batch_status_read(const struct batch_machine *m, struct arena *a, struct str text,
                       struct batch_status *ret_status, struct err_info *ret_error);
 
-/* Whether it has no members besides those above. */
-bool batch_status_is_plain(const struct batch_status *s);
+/* Whether it can be written without its JSON, and has no text of its own besides the date. */
+bool batch_status_is_plain(const struct batch_machine *m, const struct batch_status *s);
 
 /* As JSON, in the arena. */
 struct str batch_status_write(const struct batch_machine *m, const struct batch_status *s,

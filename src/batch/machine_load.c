@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "batch/machine.h"
+#include "batch/name.h"
 
 struct batch_machine_loader {
     struct arena *a;
@@ -43,11 +44,8 @@ static int load_names(struct batch_machine_loader *l, const struct json *states)
         TRY(name_check(l, v->key));
         if (batch_machine_find(l->m, v->key) != BATCH_NO_STATE)
             return LOAD_FAIL(l, "the state '%.*s' is defined twice", STR_ARGS(v->key));
-        char *dir = arena_text(l->a, v->key);
-        for (char *c = dir; *c; c++)
-            *c = (char)tolower((unsigned char)*c);
         s->name = arena_text(l->a, v->key);
-        s->dir = dir;
+        s->dir = batch_name_lower(l->a, v->key);
         l->m->count++;
     }
     return 0;
@@ -195,6 +193,32 @@ static int load_machine(struct batch_machine_loader *l, const struct json *v)
     return check_whole(l);
 }
 
+/* The pipeline "storing". */
+
+#define STEP(name, next)                                                                           \
+    "\"" name "\": {\"to\": [\"" next "\", \"Failed\"], \"success\": \"" next                      \
+    "\", \"fail\": \"Failed\"}, "
+
+/* clang-format off */
+static const char STORING[] =
+    "{\"job\": {\"first\": \"Pending\", \"held\": \"Held\", \"states\": {"
+    "\"Pending\": {\"to\": [\"Held\", \"Estimating\", \"Failed\"], "
+                  "\"success\": \"Estimating\", \"fail\": \"Failed\"}, "
+    "\"Held\": {\"to\": [\"Pending\", \"Deleted\"], \"success\": \"Pending\"}, "
+    STEP("Estimating", "Provisioning")
+    STEP("Provisioning", "Downloading")
+    STEP("Downloading", "Processing")
+    STEP("Processing", "Storing")
+    STEP("Storing", "Recording")
+    STEP("Recording", "Notify")
+    STEP("Notify", "Completed")
+    "\"Failed\": {\"to\": [\"Pending\", \"Estimating\", \"Provisioning\", \"Downloading\", "
+                          "\"Processing\", \"Storing\", \"Recording\", \"Notify\", \"Deleted\"], "
+                 "\"batch\": \"batch-failed\"}, "
+    "\"Completed\": {\"batch\": \"batch-completed\"}, "
+    "\"Deleted\": {\"batch\": \"batch-deleted\"}}}}";
+/* clang-format on */
+
 /* The jobs of a batch move it too, so the built-in states and transitions are required. */
 static int check_batch(struct batch_machine_loader *l)
 {
@@ -221,6 +245,8 @@ int batch_machines_load(struct arena *a, struct str text, struct batch_machines 
     static const char *const MEMBERS[] = {"job", "batch", "access", NULL};
     struct batch_machines loaded = BATCH_MACHINES_BUILT_IN;
     struct batch_machine *targets[] = {&loaded.job, &loaded.batch, &loaded.access};
+    if (str_eq(text, STR(BATCH_PIPELINE_STORING)))
+        text = str_of(STORING);
     const struct json *v = json_parse(a, text, ret_error);
 
     if (!v)

@@ -2,10 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "batch/server.h"
+#include "batch/tools.h"
 #include "server/sessions.h"
 
 static void publish(struct batch_server *h, const char *kind, const char *id, const char *state,
@@ -68,7 +70,7 @@ static void give_back(void *arg, struct keeper *k)
     context_return(((struct batch_server *)arg)->context, k);
 }
 
-/* Reads the machines of a pipeline into the arena. */
+/* Reads the machines of a pipeline, a file or a name, into the arena. */
 static int load_machines(struct arena *a, const char *file,
                          const struct batch_machines **ret_machines, struct err_info *ret_error)
 {
@@ -76,6 +78,9 @@ static int load_machines(struct arena *a, const char *file,
     CLEANUP(buf_release) struct buf text = {0};
     struct batch_machines *machines = arena_alloc(a, sizeof *machines);
     struct err_info why;
+    *ret_machines = machines;
+    if (strcmp(file, BATCH_PIPELINE_STORING) == 0)
+        return batch_machines_load(a, str_of(file), machines, ret_error);
     FILE *f = fopen(file, "re");
     if (!f)
         return err_set(ret_error, DROVER_IO, "cannot open the pipeline '%s': %m", file);
@@ -85,13 +90,15 @@ static int load_machines(struct arena *a, const char *file,
     int err = batch_machines_load(a, buf_str(&text), machines, &why);
     if (err)
         return err_set(ret_error, err, "the pipeline '%s': %s", file, why.text);
-    *ret_machines = machines;
     return 0;
 }
 
 static void close_server(void *module)
 {
     struct batch_server *h = module;
+    periodic_stop(h->purge);
+    if (h->metrics)
+        batch_metrics_close(h->metrics);
     if (h->watcher)
         batch_watcher_close(h->watcher);
     if (h->callbacks)
@@ -103,18 +110,68 @@ static void close_server(void *module)
     free(h);
 }
 
-static const char *pipeline;      /* file with state machines; NULL: the built-in ones */
+static const char *pipeline;      /* file with state machines, or a name; NULL: the built-in ones */
 static const char *on_batch_done; /* a command or a URL; NULL: none */
+static int64_t retention_ms;      /* 0: what has ended stays */
 
 static const struct option OPTIONS[] = {
-    {"pipeline", "FILE",
-     "The states of batches, jobs and access items, as JSON. Default: the built-in ones.",
+    {"pipeline", "FILE|storing",
+     "The states of batches, jobs and access items, as JSON. With 'storing' the built-in\n"
+     "ones, and jobs are Storing between Processing and Recording. Default: without it.",
      option_text, &pipeline},
     {"on-batch-done", "CMD|URL",
      "Report batches that are done: run this command with the report on its standard\n"
      "input, or post it to this URL. A report that fails is tried again.",
      option_text, &on_batch_done},
+    {"batch-retention", "TIME",
+     "Remove batches with their jobs, and access items, this long after they ended: Completed\n"
+     "or Deleted. Default: never.",
+     option_span, &retention_ms, 1, INT64_MAX},
 };
+
+/* Retention. */
+
+static bool is_stopping(void *purge)
+{
+    return periodic_is_stopping(purge);
+}
+
+/* The jobs of a batch go with it. */
+static void purge_all(struct periodic *p, void *arg)
+{
+    static const enum batch_kind_id kinds[] = {BATCH_KIND_BATCH, BATCH_KIND_SMALL,
+                                               BATCH_KIND_LARGE};
+    struct batch_server *h = arg;
+    CLEANUP(arena_release) struct arena a = {0};
+    struct err_info why;
+    struct batch_call c = {h->store, borrow(h), &a, &why};
+    struct batch_purge o = {.state = BATCH_NO_STATE,
+                            .before_ms = clock_wall_ms() - retention_ms,
+                            .limit = INT64_MAX,
+                            .stop = is_stopping,
+                            .arg = p};
+    int err = c.k ? batch_server_ready(h, &c) : DROVER_CLOSED;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !err; i++) {
+        struct batch_purged purged;
+        err = batch_purge(&c, kinds[i], &o, &purged);
+        if (purged.removed)
+            log_info("%s: removed %lld that ended long ago", h->store->kinds[kinds[i]].plural,
+                     (long long)purged.removed);
+    }
+    if (c.k)
+        give_back(h, c.k);
+    if (err && c.k)
+        log_warning("batches: cannot remove what ended long ago: %s", why.text);
+}
+
+/* Often enough that nothing stays a hundredth longer than it should. */
+static struct periodic *purge_start(struct batch_server *h)
+{
+    enum { MIN_MS = 500, MAX_MS = 10 * 60 * 1000 };
+    int64_t ms = retention_ms / 100;
+    ms = ms < MIN_MS ? MIN_MS : ms > MAX_MS ? MAX_MS : ms;
+    return periodic_start("batch-purge", ms, purge_all, h);
+}
 
 static int open_server(struct context *context, void **ret_module, struct err_info *ret_error)
 {
@@ -142,6 +199,8 @@ static int open_server(struct context *context, void **ret_module, struct err_in
     n.callbacks = h->callbacks = batch_callbacks_open(&n);
     h->watcher = batch_watcher_open(&n);
     context_listen(context, batch_watcher_session, h->watcher);
+    h->metrics = batch_metrics_open(&n, context->metrics);
+    h->purge = retention_ms ? purge_start(h) : NULL;
     *ret_module = h;
     return 0;
 }

@@ -72,7 +72,17 @@ int batch_name_check(const char *what, struct str text, struct err_info *ret_err
 
 void batch_name_flatten(struct str text, char *ret_name)
 {
-    for (size_t i = 0; i < text.len; i++)
-        ret_name[i] = text.p[i] == '/' ? '_' : text.p[i];
-    ret_name[text.len] = '\0';
+    for (size_t i = 0; i < text.len; i++) {
+        i += text.p[i] == ':' && i + 1 < text.len && text.p[i + 1] == '/';
+        *ret_name++ = text.p[i] == '/' ? '_' : text.p[i];
+    }
+    *ret_name = '\0';
+}
+
+char *batch_name_lower(struct arena *a, struct str name)
+{
+    char *lower = arena_text(a, name);
+    for (char *p = lower; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+    return lower;
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -50,7 +51,13 @@ static inline int64_t batch_key(int priority, int64_t number)
  */
 int batch_name_check(const char *what, struct str text, struct err_info *ret_error);
 
-/* An ark or a local id as a name: each slash becomes "_". */
+/*
+ * An ark or a local id as a name: each slash, together with a colon right before it, becomes "_".
+ * So "ark:/13030/x" is "ark_13030_x", as the library of the specification's authors has it.
+ */
 void batch_name_flatten(struct str text, char *ret_name);
+
+/* The name of a state's list: with ASCII letters in lower case. In the arena. */
+char *batch_name_lower(struct arena *a, struct str name);
 
 #endif

@@ -276,7 +276,7 @@ static int check_places(struct batch_repair *f, struct batch_item *j)
         if (!wrong)
             return 0;
         int err = batch_item_read(c, BATCH_KIND_JOB, str_of(j->id), j);
-        if (err)
+        if (err || j->status.state == BATCH_NO_STATE)
             return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
         if (j->version == version)
             break;
@@ -298,6 +298,20 @@ static bool looks_right(struct batch_repair *f, const struct batch_item *j)
            is_right(&s, &known[0]) && is_right(&s, &known[1]);
 }
 
+/* In a state that the machine does not have: repaired by whoever knows which lists belong to it. */
+static int check_unknown(struct batch_repair *f, const struct batch_item *j)
+{
+    struct batch_item now;
+    int entry;
+    TRY(batch_job_locate(f->c, j, &entry));
+    if (entry < 0 && batch_item_read(f->c, BATCH_KIND_JOB, str_of(j->id), &now) == 0 &&
+        now.version == j->version)
+        report(f, false, j->id,
+               "it is %.*s, which is not a state of this pipeline, but is not in that list",
+               STR_ARGS(j->status.name));
+    return 0;
+}
+
 static int check_job(struct batch_repair *f, const char *jid, int64_t number, void *arg)
 {
     struct batch_call *c = f->c;
@@ -315,6 +329,8 @@ static int check_job(struct batch_repair *f, const char *jid, int64_t number, vo
         report(f, false, jid, "its batch %s does not exist", j.bid);
         return 0;
     }
+    if (j.status.state == BATCH_NO_STATE)
+        return check_unknown(f, &j);
     return looks_right(f, &j) ? 0 : check_places(f, &j);
 }
 
@@ -401,6 +417,8 @@ static int check_item(struct batch_repair *f, const char *id, int64_t number, vo
         return 0;
     }
     TRY(err);
+    if (i.status.state == BATCH_NO_STATE)
+        return 0;
     TRY(check_index(f, &i));
     if (kind->id == BATCH_KIND_BATCH)
         check_completion(f, &i);

@@ -40,7 +40,7 @@ struct batch_report {
     const char *json;  /* the whole report, as the hook gets it */
 };
 
-/* Of both threads. */
+/* Of the threads. */
 struct batch_thread_options {
     struct batch_store *store;
     struct keeper *(*borrow)(void *arg); /* NULL: there is none now */
@@ -82,12 +82,22 @@ void batch_watcher_want(struct batch_watcher *w, struct batch_view *v);
 /* The session that was borrowed has ended (k NULL), or there is a new one. */
 void batch_watcher_session(void *watcher, struct keeper *k);
 
+/* In metrics.c. */
+struct batch_metrics;
+struct metrics;
+
+struct batch_metrics *batch_metrics_open(const struct batch_thread_options *o,
+                                         struct metrics *registry);
+void batch_metrics_close(struct batch_metrics *m);
+
 struct batch_server {
     struct context *context;
     struct batch_store *store;
     struct arena arena; /* holds the machines */
     struct batch_callbacks *callbacks;
     struct batch_watcher *watcher;
+    struct batch_metrics *metrics;
+    struct periodic *purge; /* NULL: ended items stay */
     pthread_mutex_t lock;
     bool ready; /* batch_store_init() was done */
 };
@@ -99,7 +109,7 @@ struct batch_in {
     struct str kind; /* of locks */
     struct str name, who;
     struct str session, state, message, uuid, after, batch, profile, path;
-    int64_t token, wait_ms, start, limit, priority;
+    int64_t token, wait_ms, start, limit, priority, age_ms;
     bool keep, force, repair, all, remove;
     const struct json *submission, *body;
 };
@@ -145,10 +155,10 @@ uint64_t batch_list_key(const struct batch_view *v);
 int batch_server_ready(void *server, struct batch_call *c);
 
 /* The handlers. */
-route_fn post_item, list_items, get_item, delete_item, move_item, acquire_item;
-route_fn post_batch_jobs, put_job_field, post_job_verb, release_jobs;
+route_fn post_item, list_items, count_items, get_item, delete_item, move_item, acquire_item;
+route_fn post_batch_jobs, put_field, post_job_verb, release_jobs;
 route_fn get_locks, get_lock, put_lock, delete_lock;
-route_fn get_machines, get_legacy, post_legacy, post_fsck;
+route_fn get_machines, get_legacy, post_legacy, post_fsck, post_purge;
 
 struct route_table batch_server_routes(void *module);
 

@@ -36,6 +36,7 @@ static const struct batch_kind KINDS[BATCH_KINDS] = {
                           .prefix = BATCH_ID_BATCH,
                           .dir = "/batches",
                           .lists = "/drover/batch",
+                          .queue = "ingest",
                           .nodes = {"submission", "status-report"}},
     [BATCH_KIND_JOB] = {.key = "job",
                         .plural = "jobs",
@@ -45,7 +46,7 @@ static const struct batch_kind KINDS[BATCH_KINDS] = {
                         .lists = "/jobs/states",
                         .queue = "ingest",
                         .nodes = {"configuration", "identifiers", "metadata", "inventory",
-                                  "space_needed"}},
+                                  "space_needed", "store"}},
     [BATCH_KIND_SMALL] = ACCESS_KIND("small", "accessSmall"),
     [BATCH_KIND_LARGE] = ACCESS_KIND("large", "accessLarge"),
 };
@@ -93,6 +94,8 @@ static void open_kind(struct batch_store *r, enum batch_kind_id id)
     k->machine = id == BATCH_KIND_BATCH ? &r->machines.batch
                  : id == BATCH_KIND_JOB ? &r->machines.job
                                         : &r->machines.access;
+    if (id == BATCH_KIND_JOB && batch_machine_find(k->machine, STR("Storing")) == BATCH_NO_STATE)
+        k->nodes[BATCH_NODE_STORE] = NULL;
     for (int i = 0; i < k->machine->count; i++) {
         struct batch_view *v = &k->views[i];
         struct list_view_options o = {.dir = v->dir,
@@ -148,9 +151,9 @@ int batch_store_init(struct batch_call *c)
     static const char *const NODES[] = {
         "/batches",         "/batch-uuids",       "/jobs",
         "/locks",           "/locks/queue",       "/locks/storage",
-        "/locks/inventory", "/locks/collections", "/access",
-        "/access/small",    "/access/large",      "/drover",
-        "/drover/access",   "/drover/legacy",
+        "/locks/inventory", "/locks/collections", "/locks/localid",
+        "/access",          "/access/small",      "/access/large",
+        "/drover",          "/drover/access",     "/drover/legacy",
     };
     for (size_t i = 0; i < sizeof NODES / sizeof *NODES; i++)
         TRY(batch_fail(c, keeper_ensure(c->k, NODES[i], NO_BYTES)));

@@ -14,9 +14,9 @@
  *     /batches/BID/submission, status, status-report, lock, states/batch-processing/JID, ...
  *     /batch-uuids/UUID
  *     /jobs/JID/bid, configuration, status, priority, space_needed, identifiers, metadata,
- *               inventory, lock
+ *               inventory, store, lock
  *     /jobs/states/STATE/PP-JID
- *     /locks/queue/..., storage/..., inventory/..., collections/...
+ *     /locks/queue/..., storage/..., inventory/..., collections/..., localid/...
  *     /access/small/ID/token, status, lock and /access/large/ID/...
  *
  * Drover adds an index, so that finding a batch in some state does not read all of them:
@@ -137,7 +137,8 @@ enum batch_kind_id {
     BATCH_KINDS,
 };
 
-enum { BATCH_NODES_MAX = 5, BATCH_PATH_LEN = 31 };
+enum { BATCH_NODES_MAX = 6, BATCH_PATH_LEN = 31 };
+enum { BATCH_NODE_STORE = 5 }; /* of a job: only in a pipeline with the state Storing */
 enum { BATCH_INCOMPLETE_MAX = 256, BATCH_INCOMPLETE_RETRY_MS = 100 };
 
 /* What this process has seen of a kind. Guarded by the lock of the store. */

@@ -1,4 +1,4 @@
-/* tools - what admins do with the whole tree: repair it, and import legacy records. */
+/* tools - what admins do with the whole tree: repair it, purge it, import legacy records. */
 #ifndef BATCH_TOOLS_H
 #define BATCH_TOOLS_H
 
@@ -28,6 +28,28 @@ int batch_repair_run(struct batch_call *c, bool repair, batch_finding_fn *fn, vo
                      struct batch_repair_totals *ret_totals);
 
 /*
+ * Purge: removes batches with their jobs, jobs, or access items that have been in a final state for
+ * some time. Jobs stay while the report of their batch is due or the batch is open. Items that are
+ * locked stay. Safe to repeat, and to stop at any point.
+ */
+struct batch_purge {
+    int state;               /* a final one; BATCH_NO_STATE: all of them */
+    int64_t before_ms;       /* only what changed last at this time or before */
+    int64_t limit;           /* how many items */
+    bool (*stop)(void *arg); /* asked before each item; may be NULL */
+    void *arg;
+};
+
+struct batch_purged {
+    int64_t removed, jobs; /* jobs: that were removed with their batches */
+    int64_t locked;        /* stayed because they are locked */
+    bool more;             /* the limit was reached */
+};
+
+int batch_purge(struct batch_call *c, enum batch_kind_id kind, const struct batch_purge *o,
+                struct batch_purged *ret_purged);
+
+/*
  * Legacy: records of Merritt's older queues: read, listed, imported as jobs.
  *
  * A record is a node whose name is "mrtQ-", the priority in digits, and a number of ten digits:
@@ -38,8 +60,9 @@ int batch_repair_run(struct batch_call *c, bool repair, batch_finding_fn *fn, vo
  *     the rest   payload: Java properties, JSON or XML
  *
  * The first two digits of the priority become the priority of the job, which keeps the order of the
- * records; the payload becomes its configuration. The transaction that creates the job also creates
- * a mark below /drover/legacy, so that a record is imported once however often an import runs.
+ * records; the payload becomes its configuration, with its profile also as profile_name. The
+ * transaction that creates the job also creates a mark below /drover/legacy, so that a record is
+ * imported once however often an import runs.
  */
 
 enum batch_legacy_payload { LEGACY_PROPERTIES, LEGACY_JSON, LEGACY_XML };

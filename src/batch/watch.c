@@ -161,7 +161,7 @@ static void attend_all(struct batch_watcher *w, struct batch_call *c, bool all, 
     }
     for (int i = NODE_QUEUES; i <= NODE_COLLECTIONS; i++)
         if (renew(w, (enum batch_node)i, c->k, next_ms))
-            for (int id = BATCH_KIND_JOB; id < BATCH_KINDS; id++)
+            for (int id = 0; id < BATCH_KINDS; id++)
                 wake_kind(w, (enum batch_kind_id)id, HTTP_TOPIC_ALL);
     if (renew(w, NODE_HELD, c->k, next_ms))
         wake_kind(w, BATCH_KIND_JOB, 1);

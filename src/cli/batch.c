@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/human.h"
+#include "cli/batch.h"
 #include "cli/verb.h"
 
 /* Options that several commands take. */
@@ -105,140 +106,87 @@ static int print_findings(const struct json *reply)
     return left ? CMD_FAILURE : CMD_OK;
 }
 
+/* {"counts": {"Pending": 3, ...}, "total": 3} */
+static int print_counts(const struct json *reply)
+{
+    const struct json *counts = json_get(reply, "counts");
+    CLEANUP(buf_release) struct buf b = {0};
+    for (const struct json *state = counts ? counts->first : NULL; state; state = state->next) {
+        buf_printf(&b, "%8" PRId64 "  ", state->number);
+        term_put_safe(&b, state->key, SIZE_MAX);
+        buf_printf(&b, "\n");
+    }
+    printf("%s%8" PRId64 "  total\n", buf_text(&b), json_int_of(reply, "total"));
+    return CMD_OK;
+}
+
 /*
- * batch show: a batch, its jobs by state, and its progress:
- *
- *     bid0000000003  Processing  u-1  merritt_demo_content
- *
- *       Pending      ██                      2
- *       Processing   █████                   5
- *       Completed    █████████████████████  21
- *
- *     [███████████████████████░░░░░░]  75% of 28 jobs have ended, 0 failed
+ * purge: a server removes up to a thousand items for each request, so it is sent until no more are
+ * left.
  */
 
-enum { BAR_WIDTH = 30, STATES_MAX = 64 };
+#define PURGE_OPTIONS                                                                              \
+    CMD_OPTIONS(                                                                                   \
+        {"age", "TIME", "Only what ended this long ago. Default: all that ended.", option_span,    \
+         NULL, 0, INT64_MAX},                                                                      \
+        {"state", "STATE", "Only in this final state: Completed or Deleted.", option_text})
 
-struct tally_state {
-    struct str name;
-    int64_t count;
-    bool ended, failed;
-};
-
-/* The states, in the order of the pipeline. */
-struct tally {
-    struct tally_state states[STATES_MAX], *end;
-    int64_t total;
-};
-
-static void read_states(struct tally *t, const struct json *machines)
+static void print_purged(int64_t removed, int64_t jobs, int64_t locked, const char *noun)
 {
-    t->end = t->states;
-    json_each(s, json_list(json_get(json_get(machines, "job"), "states"))) {
-        struct str list = json_text_of(s, "batch");
-        if (t->end == t->states + STATES_MAX)
-            return;
-        *t->end++ = (struct tally_state){.name = json_text_of(s, "name"),
-                                         .failed = str_eq(list, STR("batch-failed")),
-                                         .ended = !str_eq(list, STR("batch-processing"))};
-    }
-}
-
-static void put_bar(int64_t part, int64_t whole, enum term_colour colour, const char *rest)
-{
-    int full = whole ? (int)(part * BAR_WIDTH / whole) : 0;
-    bool coloured = term_has_colour(stdout);
-    if (part && !full)
-        full = 1;
-    fputs(coloured ? term_colour(colour) : "", stdout);
-    for (int i = 0; i < full; i++)
-        fputs("\xe2\x96\x88", stdout);
-    fputs(coloured ? term_colour(TERM_PLAIN) : "", stdout);
-    for (int i = full; i < BAR_WIDTH; i++)
-        fputs(rest, stdout);
-}
-
-static void print_tally(const struct tally *t)
-{
-    int64_t ended = 0, failed = 0, most = 1;
-    char jobs[HUMAN_SIZE];
-
-    for (const struct tally_state *s = t->states; s < t->end; s++) {
-        ended += s->ended ? s->count : 0;
-        failed += s->failed ? s->count : 0;
-        most = s->count > most ? s->count : most;
-    }
+    char items[HUMAN_SIZE], more[HUMAN_SIZE];
+    printf("removed %s", human_count(items, (uint64_t)removed, noun));
+    if (strcmp(noun, "batch") == 0)
+        printf(" and %s", human_count(more, (uint64_t)jobs, "job"));
+    if (locked)
+        printf("; %" PRId64 " locked and left", locked);
     putchar('\n');
-    for (const struct tally_state *s = t->states; s < t->end; s++) {
-        if (!s->count)
-            continue;
-        printf("  %-14.*s ", STR_ARGS(s->name));
-        put_bar(s->count, most, s->failed ? TERM_RED : s->ended ? TERM_GREEN : TERM_BLUE, " ");
-        printf(" %6lld\n", (long long)s->count);
-    }
-    fputs("\n[", stdout);
-    put_bar(ended, t->total, failed ? TERM_RED : TERM_GREEN, "\xe2\x96\x91");
-    printf("] %3lld%% of %s %s ended, %lld failed\n",
-           (long long)(t->total ? ended * 100 / t->total : 0),
-           human_count(jobs, (uint64_t)t->total, "job"), t->total == 1 ? "has" : "have",
-           (long long)failed);
 }
 
-static void print_head(const struct json *batch)
-{
-    const struct json *submission = json_get(batch, "submission");
-    struct str message = json_text_of(json_get(batch, "status"), "message");
-    const struct str parts[] = {json_text_of(batch, "id"), json_text_of(batch, "state"),
-                                json_text_of(submission, "batchID"),
-                                json_text_of(submission, "profile_name")};
-    CLEANUP(buf_release) struct buf b = {0};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        buf_printf(&b, "%s", i ? "  " : "");
-        term_put_safe(&b, parts[i], SIZE_MAX);
-    }
-    if (message.len) {
-        buf_printf(&b, "\n");
-        term_put_safe(&b, message, SIZE_MAX);
-    }
-    puts(buf_text(&b));
-}
-
-/* All jobs of the batch, page by page. */
-static int tally_jobs(struct client *c, const char *bid, struct tally *t)
-{
-    enum { PAGE = 1000 };
-    struct client_reply reply;
-    const struct json *jobs;
-    do {
-        TRY(client_call(c, &reply, NULL, "GET /v1/jobs?batch=%s&limit=%d&start=%lld", bid, PAGE,
-                        (long long)t->total));
-        jobs = json_get(reply.json, "jobs");
-        t->total += jobs ? jobs->count : 0;
-        json_each(job, json_list(jobs))
-            for (struct tally_state *s = t->states; s < t->end; s++)
-                s->count += str_eq(s->name, json_text_of(job, "state"));
-    } while (jobs && jobs->count == PAGE);
-    return CMD_OK;
-}
-
-static int run_show(const struct cmd_call *call)
+static int purge(const struct cmd_call *call, const char *path, const char *noun)
 {
     CLEANUP(client_close) struct client c = {0};
-    struct client_reply batch, machines;
-    struct tally t = {.total = 0};
+    CLEANUP(buf_release) struct buf body = {0};
+    struct client_reply reply;
+    const struct json *more;
+    int64_t removed = 0, jobs = 0, locked;
+
     TRY(client_open(&c, &call->client));
-    const char *bid = client_quote(&c, str_of(call->operands[0]));
-    TRY(client_call(&c, &batch, NULL, "GET /v1/batches/%s", bid));
-    if (call->client.json) {
-        client_print_json(&batch);
-        return CMD_OK;
-    }
-    TRY(client_call(&c, &machines, NULL, "GET /v1/machines"));
-    read_states(&t, machines.json);
-    TRY(tally_jobs(&c, bid, &t));
-    print_head(json_get(batch.json, "batch"));
-    print_tally(&t);
+    json_open(&body, '{');
+    json_member_int(&body, "age", call->values[0].given ? call->values[0].number : 0);
+    if (call->values[1].given)
+        json_member_text(&body, "state", str_of(call->values[1].text));
+    json_close(&body, '}');
+    do {
+        TRY(client_call(&c, &reply, buf_text(&body), "POST %s/purge", path));
+        removed += json_int_of(reply.json, "removed");
+        jobs += json_int_of(reply.json, "jobs");
+        locked = json_int_of(reply.json, "locked");
+        more = json_get(reply.json, "more");
+    } while (more && more->kind == JSON_BOOL && more->truth);
+    if (call->client.json)
+        printf("{\"removed\":%" PRId64 ",\"jobs\":%" PRId64 ",\"locked\":%" PRId64 "}\n", removed,
+               jobs, locked);
+    else
+        print_purged(removed, jobs, locked, noun);
     return CMD_OK;
+}
+
+static int purge_batches(const struct cmd_call *call)
+{
+    return purge(call, "/v1/batches", "batch");
+}
+
+static int purge_jobs(const struct cmd_call *call)
+{
+    return purge(call, "/v1/jobs", "job");
+}
+
+static int purge_access(const struct cmd_call *call)
+{
+    bool large = strcmp(call->operands[0], "large") == 0;
+    if (!large && strcmp(call->operands[0], "small") != 0)
+        return client_misuse("'%s' is not an access queue: small or large", call->operands[0]);
+    return purge(call, large ? "/v1/access/large" : "/v1/access/small", "access item");
 }
 
 /* batch */
@@ -256,7 +204,7 @@ static const struct cmd *const BATCH_COMMANDS[] = {
                          {"after", "BID", "Start after this batch.", option_text}),
              "GET", "/v1/batches", .list = "batches", .columns = BATCHES),
     CMD("batch show", "show a batch and its jobs", "BID",
-        "Shows a batch: its jobs by state, and how many have ended.", NULL, CMD_JSON, run_show),
+        "Shows a batch: its jobs by state, and how many have ended.", NULL, CMD_JSON, batch_show),
     VERB_CMD("batch find", "find a batch by its UUID", "UUID",
              "Finds a batch by the UUID of its submission.", NULL, "GET", "/v1/batches?uuid={1}",
              .list = "batches", .columns = BATCHES),
@@ -280,6 +228,11 @@ static const struct cmd *const BATCH_COMMANDS[] = {
     VERB_CMD("batch delete", "delete a batch and its jobs", "BID",
              "Deletes a batch that is Completed or Deleted, and its jobs.", NULL, "DELETE",
              "/v1/batches/{1}"),
+    VERB_CMD("batch counts", "count batches by state", NULL, "Counts batches by state.", NULL,
+             "GET", "/v1/batches/counts", .print = print_counts),
+    CMD("batch purge", "delete batches that ended", NULL,
+        "Deletes all batches that are Completed or Deleted, and their jobs. Prints how many.",
+        PURGE_OPTIONS, CMD_JSON, purge_batches),
     VERB_CMD(
         "batch fsck", "find and repair inconsistencies", NULL,
         "Finds what clients that work without transactions left half done: jobs in no list or\n"
@@ -324,7 +277,8 @@ static const struct cmd *const JOB_COMMANDS[] = {
              "PUT", "/v1/jobs/{1}/state", "state=2", .print = verb_print_state),
     &cmd_job_work,
     VERB_CMD("job set", "set a field of a job", "JID FIELD VALUE",
-             "Sets priority, space_needed, identifiers, metadata or inventory to a JSON value.",
+             "Sets priority, space_needed, identifiers, metadata, inventory or, with the pipeline\n"
+             "'storing', store to a JSON value.",
              CMD_OPTIONS(TOKEN_OPTION, SESSION_OPTION), "PUT", "/v1/jobs/{1}/{2}", "value:3"),
     VERB_CMD("job hold", "hold a job", "JID", "Holds a job that is pending.",
              CMD_OPTIONS(MESSAGE_OPTION), "POST", "/v1/jobs/{1}/hold"),
@@ -338,6 +292,12 @@ static const struct cmd *const JOB_COMMANDS[] = {
              CMD_OPTIONS(STATE_OPTION, MESSAGE_OPTION), "POST", "/v1/jobs/{1}/requeue"),
     VERB_CMD("job delete", "delete a job", "JID", "Deletes a job that is Completed or Deleted.",
              NULL, "DELETE", "/v1/jobs/{1}"),
+    VERB_CMD("job counts", "count jobs by state", NULL, "Counts jobs by state.", NULL, "GET",
+             "/v1/jobs/counts", .print = print_counts),
+    CMD("job purge", "delete jobs that ended", NULL,
+        "Deletes all jobs that are Completed or Deleted, except those of a batch that still has\n"
+        "to be reported. Prints how many.",
+        PURGE_OPTIONS, CMD_JSON, purge_jobs),
     NULL,
 };
 
@@ -355,16 +315,16 @@ static const struct cmd *const LOCK_COMMANDS[] = {
     VERB_CMD(
         "lock take", "take a lock", "KIND NAME",
         "Takes a lock. 'queue ingest|accessSmall|accessLarge' and 'collections MNEMONIC' stay\n"
-        "until they are released. 'storage ARK' and 'inventory ARK' end with --session;\n"
-        "without it, with a new session of --timeout, which is printed.",
+        "until they are released. 'storage ARK', 'inventory ARK' and 'localid ID' end with\n"
+        "--session; without it, with a new session of --timeout, which is printed.",
         CMD_OPTIONS({"who", "NAME", "The holder, for others to see.", option_text}, SESSION_OPTION,
                     TIMEOUT_OPTION),
-        "PUT", "/v1/locks/{1}/{2}", .flags = VERB_SESSION, .session_for = "storage|inventory",
-        .print = print_lock),
+        "PUT", "/v1/locks/{1}/{2}", .flags = VERB_SESSION,
+        .session_for = "storage|inventory|localid", .print = print_lock),
     VERB_CMD(
         "lock release", "release a lock", "KIND NAME",
-        "Releases a lock. A lock that belongs to a worker (storage, inventory, jobs, batches)\n"
-        "needs its --token.",
+        "Releases a lock. A lock that belongs to a worker (storage, inventory, localid, jobs,\n"
+        "batches) needs its --token.",
         CMD_OPTIONS(TOKEN_OPTION), "DELETE", "/v1/locks/{1}/{2}"),
     VERB_CMD("lock break", "break a lock", "KIND NAME",
              "Breaks a lock, whoever holds it; also 'jobs JID' and 'batches BID'. Its token is no\n"
@@ -373,9 +333,9 @@ static const struct cmd *const LOCK_COMMANDS[] = {
     NULL,
 };
 
-const struct cmd cmd_lock =
-    CMD_GROUP("lock", "locks of queues, collections and objects",
-              "Locks by name: of queues, collections, storage and inventory.", LOCK_COMMANDS);
+const struct cmd cmd_lock = CMD_GROUP(
+    "lock", "locks of queues, collections and objects",
+    "Locks by name: of queues, collections, storage, inventory and local ids.", LOCK_COMMANDS);
 
 /* access */
 
@@ -395,6 +355,17 @@ static const struct cmd *const ACCESS_COMMANDS[] = {
              "Moves an access item to a state, to 'next' or to 'fail'.",
              CMD_OPTIONS(MESSAGE_OPTION, TOKEN_OPTION, SESSION_OPTION), "PUT",
              "/v1/access/{1}/{2}/state", "state=3", .print = verb_print_state),
+    VERB_CMD(
+        "access set", "set fields of an access item", "small|large ID TOKEN",
+        "Sets fields of the token of an access item from JSON ('-': standard input): \"status\",\n"
+        "\"url\", \"anticipated-availability-time\". Null removes a field; the others stay.",
+        CMD_OPTIONS(TOKEN_OPTION, SESSION_OPTION), "PUT", "/v1/access/{1}/{2}/token", "value:3"),
+    VERB_CMD("access counts", "count access items by state", "small|large",
+             "Counts access items by state.", NULL, "GET", "/v1/access/{1}/counts",
+             .print = print_counts),
+    CMD("access purge", "delete access items that ended", "small|large",
+        "Deletes all access items that are Completed or Deleted. Prints how many.", PURGE_OPTIONS,
+        CMD_JSON, purge_access),
     VERB_CMD("access delete", "delete an access item", "small|large ID",
              "Deletes an access item that is Completed or Deleted.", NULL, "DELETE",
              "/v1/access/{1}/{2}"),

@@ -1,6 +1,11 @@
 /* Batches and jobs of the public interface: a store on a keeper, an arena for each call. */
+#include <pthread.h>
+#include <strings.h>
+
+#include "base/clock.h"
 #include "base/mem.h"
-#include "batch/item.h"
+#include "base/thread.h"
+#include "batch/tools.h"
 #include "client/keeper_library.h"
 
 _Static_assert((int)DROVER_BATCH_ID_SIZE == BATCH_ID_LEN + 1, "the header says how long an id is");
@@ -9,7 +14,12 @@ struct drover_batches {
     struct keeper *k;
     struct batch_store *store;
     struct batch_machines machines;
-    struct arena arena; /* of the machines */
+    pthread_mutex_t lock; /* guards: */
+    struct arena arena;   /* of the machines, and of names */
+    struct batch_name {
+        const char *text;
+        struct batch_name *next;
+    } * names; /* of states that the machines do not know */
 };
 
 static int open_store(struct drover_batches *b, const char *pipeline, struct err_info *e)
@@ -26,6 +36,7 @@ int drover_batches_open(struct drover_keeper *k, const char *pipeline,
 {
     struct drover_batches *b = mem_alloc(sizeof *b);
     *b = (struct drover_batches){.k = k->keeper, .machines = BATCH_MACHINES_BUILT_IN};
+    pthread_mutex_init(&b->lock, NULL);
     int err = open_store(b, pipeline, ret_error);
     if (err)
         drover_batches_close(b);
@@ -38,6 +49,7 @@ void drover_batches_close(struct drover_batches *b)
 {
     if (b->store)
         batch_store_close(b->store);
+    pthread_mutex_destroy(&b->lock);
     arena_release(&b->arena);
     free(b);
 }
@@ -72,6 +84,21 @@ static int move(struct drover_batches *b, enum batch_kind_id kind, const char *i
     return batch_item_move(&c, kind, str_of(id), m, &became);
 }
 
+/* A name of a state that stays; each is stored once. */
+static const char *keep_name(struct drover_batches *b, struct str text)
+{
+    LOCKED(&b->lock);
+    struct batch_name *n = b->names;
+    while (n && !str_eq(str_of(n->text), text))
+        n = n->next;
+    if (!n) {
+        n = arena_alloc(&b->arena, sizeof *n);
+        *n = (struct batch_name){arena_text(&b->arena, text), b->names};
+        b->names = n;
+    }
+    return n->text;
+}
+
 static int read_state(struct drover_batches *b, enum batch_kind_id kind, const char *id,
                       const char **ret_state, struct err_info *e)
 {
@@ -79,7 +106,9 @@ static int read_state(struct drover_batches *b, enum batch_kind_id kind, const c
     struct batch_call c = {b->store, b->k, &a, e};
     struct batch_item item;
     TRY(batch_item_read(&c, kind, str_of(id), &item));
-    *ret_state = item.kind->machine->states[item.status.state].name;
+    *ret_state = item.status.state == BATCH_NO_STATE
+                     ? keep_name(b, item.status.name)
+                     : item.kind->machine->states[item.status.state].name;
     return 0;
 }
 
@@ -129,6 +158,19 @@ int drover_batch_state(struct drover_batches *b, const char *bid, const char **r
     return read_state(b, BATCH_KIND_BATCH, bid, ret_state, ret_error);
 }
 
+int64_t drover_batch_purge(struct drover_batches *b, int64_t age_ms, struct drover_error *ret_error)
+{
+    CLEANUP(arena_release) struct arena a = {0};
+    struct batch_call c = {b->store, b->k, &a, ret_error};
+    struct batch_purge o = {
+        .state = BATCH_NO_STATE, .before_ms = clock_wall_ms() - age_ms, .limit = INT64_MAX};
+    struct batch_purged purged;
+    if (age_ms < 0)
+        return BATCH_FAIL(&c, DROVER_BAD_ARGUMENT, "the age is negative");
+    int err = batch_purge(&c, BATCH_KIND_BATCH, &o, &purged);
+    return err ? err : purged.removed;
+}
+
 /* Jobs. */
 
 int drover_job_create(struct drover_batches *b, const char *bid, const char *job,
@@ -175,4 +217,22 @@ int drover_job_state(struct drover_batches *b, const char *jid, const char **ret
                      struct drover_error *ret_error)
 {
     return read_state(b, BATCH_KIND_JOB, jid, ret_state, ret_error);
+}
+
+int64_t drover_job_count(struct drover_batches *b, const char *state,
+                         struct drover_error *ret_error)
+{
+    CLEANUP(arena_release) struct arena a = {0};
+    struct batch_call c = {b->store, b->k, &a, ret_error};
+    struct batch_counts counts;
+    TRY(batch_item_count(&c, BATCH_KIND_JOB, &counts));
+    if (!state)
+        return counts.total;
+    int known = batch_machine_find(&b->store->machines.job, str_of(state));
+    if (known != BATCH_NO_STATE)
+        return counts.known[known];
+    for (const struct batch_unknown_count *u = counts.unknown; u; u = u->next)
+        if (u->name.len == strlen(state) && strncasecmp(u->name.p, state, u->name.len) == 0)
+            return u->count;
+    return 0;
 }

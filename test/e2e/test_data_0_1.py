@@ -101,11 +101,19 @@ def connect(server):
     return client
 
 
+# How many nodes this version creates below nodes of 0.1 when it opens the data: /locks/localid.
+ADDED = {"/locks": 1}
+
+
 def tree_differences(server):
     """What ZooKeeper's clients see; numChildren and pzxid show a node too many."""
     client, found = connect(server), []
     for path, wanted in WANTED["tree"].items():
         data, stat = client.get(path)
+        added = ADDED.get(path)
+        if added:
+            stat = stat._replace(cversion=stat.cversion - added, numChildren=stat.numChildren - added,
+                                 pzxid=wanted["stat"][STAT.index("pzxid")])
         acl = [[one.perms, one.id.scheme, one.id.id] for one in client.get_acls(path)[0]]
         found += compare(base64.b64decode(wanted["data"]), data, path)
         found += compare(wanted["acl"], acl, f"{path}: ACL")

@@ -352,6 +352,9 @@ def tell_of_batches(say):
         say(200, "DELETE", "/v1/sessions/{id}", id=session)
         say(410, "POST", f"{kind}/acquire", {"session": NO_SESSION, **more})
     say(200, "POST", "/v1/batches/fsck", {"repair": False})
+    for kind in ("/v1/batches", "/v1/jobs", "/v1/access/{queue}"):
+        say(200, "GET", f"{kind}/counts")
+        say(200, "POST", f"{kind}/purge", {"age": 60000})
     jobs = "/v1/batches/{bid}/jobs"
     jid = say(200, "POST", jobs, {"configuration": {"profile_name": "p"}}, bid=bid)["job"]
     say(404, "POST", jobs, {"configuration": {}}, bid="bid9999999999")
@@ -364,7 +367,7 @@ def tell_of_batches(say):
     say(404, "GET", "/v1/legacy", query="?path=/none")
     say(404, "POST", "/v1/legacy", {"path": "/none"})
     for field, value in (("priority", 80), ("space_needed", 1), ("space", 2), ("identifiers", {"a": "b"}),
-                         ("metadata", {"a": "b"}), ("inventory", {"a": "b"})):
+                         ("metadata", {"a": "b"}), ("inventory", {"a": "b"}), ("store", {"a": "b"})):
         path = "/v1/jobs/{jid}/" + field
         say(200, "PUT", path, value, jid=jid)
         say(409, "PUT", path, {field: value, "token": 1}, jid=jid)
@@ -375,6 +378,10 @@ def tell_of_batches(say):
     move_items(say, "/v1/batches/{bid}", {"bid": "bid9999999999"}, {"bid": bid})
     item = say(200, "POST", "/v1/access/{queue}", {"token": "t"})["access"]
     say(200, "GET", "/v1/access/{queue}")
+    token = "/v1/access/{queue}/{id}/token"
+    say(200, "PUT", token, {"url": "u"}, id=item)
+    say(409, "PUT", token, {"value": {"url": "u"}, "token": 1}, id=item)
+    say(404, "PUT", token, {"url": "u"}, id="qid9999999999")
     move_items(say, "/v1/access/{queue}/{id}", {"id": "qid9999999999"}, {"id": item})
 
 
@@ -428,7 +435,7 @@ def tell_of_locks(say):
 
 
 def test_every_documented_reply(tmp_path):
-    server = Server("--data", tmp_path / "data", "--jobs", 0).start()
+    server = Server("--data", tmp_path / "data", "--jobs", 0, "--pipeline", "storing").start()
     say = Story(server)
     for tell in (tell_of_the_server, tell_of_tasks, tell_of_nodes, tell_of_worlds, tell_of_queues,
                  tell_of_batches, tell_of_locks):

@@ -336,8 +336,8 @@ static void half_done(struct scene *s)
                                 str_of(status), KEEPER_ANY_VERSION, NULL),
                      0);
     assert_int_equal(
-        keeper_delete(s->k, arena_printf(&s->a, "/jobs/states/pending/50-%s", s->jids[1]), -1), 0);
-    put(s, arena_printf(&s->a, "/jobs/states/notify/50-%s", s->jids[2]), "");
+        keeper_delete(s->k, arena_printf(&s->a, "/jobs/states/pending/05-%s", s->jids[1]), -1), 0);
+    put(s, arena_printf(&s->a, "/jobs/states/notify/05-%s", s->jids[2]), "");
     put(s, arena_printf(&s->a, "/batches/%s/states/batch-failed/%s", s->bid, s->jids[2]), "");
     put(s, "/jobs/states/pending/00-jid0000000099", "");
     put(s, arena_printf(&s->a, "/batches/%s/states/batch-completed/jid0000000098", s->bid), "");
@@ -392,6 +392,31 @@ static int do_move_access(struct scene *s, struct batch_call *c)
                            &(struct batch_move){STR("next"), (struct str){0}, 0}, &to);
 }
 
+static int purge(struct batch_call *c, enum batch_kind_id kind)
+{
+    struct batch_purge o = {.state = BATCH_NO_STATE, .before_ms = INT64_MAX, .limit = 100};
+    struct batch_purged purged;
+
+    return batch_purge(c, kind, &o, &purged);
+}
+
+static int do_purge_batches(struct scene *s, struct batch_call *c)
+{
+    (void)s;
+    return purge(c, BATCH_KIND_BATCH);
+}
+
+static int do_purge_jobs(struct scene *s, struct batch_call *c)
+{
+    (void)s;
+    return purge(c, BATCH_KIND_JOB);
+}
+
+static int do_set_token(struct scene *s, struct batch_call *c)
+{
+    return batch_access_set(c, BATCH_KIND_SMALL, str_of(s->qid), parse(s, "{\"url\": \"u\"}"), 0);
+}
+
 const struct batch_op OPS[] = {
     {"create batch", nothing, NULL, do_create_batch, WHOLE},
     {"create jobs", nothing, NULL, do_create_jobs, WHOLE},
@@ -421,6 +446,9 @@ const struct batch_op OPS[] = {
     {"create access", nothing, NULL, do_create_access, WHOLE},
     {"acquire access", nothing, NULL, do_acquire_access, WHOLE},
     {"move access", nothing, NULL, do_move_access, WHOLE},
+    {"set token", nothing, NULL, do_set_token, WHOLE},
+    {"purge batches", completed, NULL, do_purge_batches, STEPS},
+    {"purge jobs", completed, NULL, do_purge_jobs, STEPS},
 };
 
 const int OP_COUNT = sizeof OPS / sizeof *OPS;

@@ -244,14 +244,14 @@ static void holding_node_by_node(void **state)
     expect_tree(s, "/jobs/jid0000000001/status",
                 "/jobs/jid0000000001/status {\"status\":\"Held\",\"last_successful_status\":null,"
                 "\"last_modification_date\":\"T\",\"retry_count\":0,\"message\":\"wait\"}\n");
-    expect_tree(s, "/jobs/states/held", "/jobs/states/held\n/jobs/states/held/50-jid0000000001\n");
+    expect_tree(s, "/jobs/states/held", "/jobs/states/held\n/jobs/states/held/05-jid0000000001\n");
     expect_tree(s, "/jobs/states/pending", "/jobs/states/pending\n");
     expect_tree(s, "/batches/bid0000000000/states/batch-processing",
                 "/batches/bid0000000000/states/batch-processing\n"
                 "/batches/bid0000000000/states/batch-processing/jid0000000001\n");
     OK(s, move(&s->c, a, "Deleted", 0)); /* the last job: the report is due */
     expect_tree(s, "/jobs/states/deleted",
-                "/jobs/states/deleted\n/jobs/states/deleted/50-jid0000000001\n");
+                "/jobs/states/deleted\n/jobs/states/deleted/05-jid0000000001\n");
     expect_tree(s, "/batches/bid0000000000/states",
                 "/batches/bid0000000000/states\n"
                 "/batches/bid0000000000/states/batch-completed\n"
@@ -365,7 +365,7 @@ static void locks_by_name(void **state)
     OK(s,
        batch_lock_take(&s->c, BATCH_LOCK_STORAGE, STR("ark:/13030/x_y"), STR("ingest01"), &lock));
     expect_tree(s, "/locks/storage",
-                "/locks/storage\n/locks/storage/ark:_13030_x_y {\"name\":\"ark:/13030/x_y\","
+                "/locks/storage\n/locks/storage/ark_13030_x_y {\"name\":\"ark:/13030/x_y\","
                 "\"who\":\"ingest01\",\"when\":\"T\"} (ephemeral)\n");
     assert_int_equal(
         batch_lock_take(&s->c2, BATCH_LOCK_STORAGE, STR("ark:/13030/x_y"), STR("b"), &lock),

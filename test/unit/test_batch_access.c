@@ -70,9 +70,9 @@ static void the_life_of_an_access_item(void **state)
                 "/drover/access/small/processing/qid0000000000\n");
 
     OK(s, move_access(s, id, "fail", a.token)); /* unlocks it */
-    expect_tree(
-        s, "/access/small/qid0000000000/status",
-        "/access/small/qid0000000000/status {\"status\":\"Failed\",\"last_modified\":\"T\"}\n");
+    expect_tree(s, "/access/small/qid0000000000/status",
+                "/access/small/qid0000000000/status {\"status\":\"Failed\",\"last_modified\":\"T\","
+                "\"message\":\"m\"}\n");
     assert_int_equal(move_access(s, id, "Processing", a.token), DROVER_FENCED);
     assert_int_equal(batch_item_delete(&s->c, BATCH_KIND_SMALL, str_of(id)), DROVER_NOT_ALLOWED);
     OK(s, move_access(s, id, "Processing", 0));
@@ -80,7 +80,7 @@ static void the_life_of_an_access_item(void **state)
     expect_tree(s, "/access/small/qid0000000000",
                 "/access/small/qid0000000000\n"
                 "/access/small/qid0000000000/status {\"status\":\"Completed\",\"last_modified\":"
-                "\"T\"}\n"
+                "\"T\",\"message\":\"m\"}\n"
                 "/access/small/qid0000000000/token " TOKEN "\n");
     expect_tree(s, "/drover/access/small",
                 "/drover/access/small\n/drover/access/small/failed\n"
@@ -134,7 +134,7 @@ static void importing_records(void **state)
     struct scene *s = *state;
 
     put(s, "/ingest", NO_BYTES);
-    put(s, "/ingest/mrtQ-02100000000003", STR("\0\0\0\0\0\0\0\0\1profile_name=p\nsubmitter: me\n"));
+    put(s, "/ingest/mrtQ-02100000000003", STR("\0\0\0\0\0\0\0\0\1profile=p\nsubmitter: me\n"));
     put(s, "/ingest/mrtQ-01000000000004", STR("\4\0\0\0\0\0\0\0\1<queue/>"));
     put(s, "/ingest/mrtQ-01000000000005", STR("short"));
     assert_int_equal(import(s, (struct str){0}, false, false), 1);
@@ -145,8 +145,9 @@ static void importing_records(void **state)
         s, "/jobs/jid0000000001",
         "/jobs/jid0000000001\n"
         "/jobs/jid0000000001/bid bid0000000000\n"
-        "/jobs/jid0000000001/configuration {\"profile_name\":\"p\",\"submitter\":\"me\"}\n"
-        "/jobs/jid0000000001/identifiers {\"primary_id\":null,\"local_id\":[]}\n"
+        "/jobs/jid0000000001/configuration {\"profile\":\"p\",\"submitter\":\"me\","
+        "\"profile_name\":\"p\"}\n"
+        "/jobs/jid0000000001/identifiers {\"local_id\":[]}\n"
         "/jobs/jid0000000001/metadata {}\n"
         "/jobs/jid0000000001/priority 2\n"
         "/jobs/jid0000000001/space_needed 0\n"
@@ -252,8 +253,8 @@ static void a_pending_batch_that_a_foreign_client_ends(void **state)
 {
     struct scene *s = *state;
     const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}");
-    const char *to[] = {"/jobs/states/failed/50-", "/batches/bid0000000000/states/batch-failed/"},
-               *from[] = {"/jobs/states/pending/50-",
+    const char *to[] = {"/jobs/states/failed/05-", "/batches/bid0000000000/states/batch-failed/"},
+               *from[] = {"/jobs/states/pending/05-",
                           "/batches/bid0000000000/states/batch-processing/"};
     char held[BATCH_ID_LEN + 1];
     int64_t token;

@@ -84,6 +84,37 @@ static void from_a_program(void **state)
     assert_int_equal(drover_batch_move(batches, bid, "next", token, &error), 0);
     assert_int_equal(drover_batch_state(batches, bid, &name, &error), 0);
     assert_string_equal(name, "Completed");
+    assert_int_equal(drover_job_count(batches, "completed", &error), 1);
+    assert_int_equal(drover_job_count(batches, "Pending", &error), 0);
+    assert_int_equal(drover_job_count(batches, NULL, &error), 1);
+    assert_int_equal(drover_batch_purge(batches, -1, &error), DROVER_BAD_ARGUMENT);
+    assert_int_equal(drover_batch_purge(batches, 3600 * 1000, &error), 0);
+    assert_int_equal(drover_batch_purge(batches, 0, &error), 1);
+    assert_int_equal(drover_job_count(batches, NULL, &error), 0);
+    close_tree();
+}
+
+/* One process knows Storing, the other does not. */
+static void a_larger_pipeline(void **state)
+{
+    char bid[DROVER_BATCH_ID_SIZE], jid[DROVER_BATCH_ID_SIZE];
+    struct drover_batches *plain;
+    const char *name, *again;
+
+    (void)state;
+    open_tree("storing");
+    assert_int_equal(drover_batches_open(keeper, NULL, &plain, &error), 0);
+    assert_int_equal(drover_batch_create(batches, "{}", bid, &error), 0);
+    assert_int_equal(drover_job_create(batches, bid, "{\"configuration\": {}}", jid, &error), 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(move(jid, "next", 0), 0);
+    assert_int_equal(drover_job_state(plain, jid, &name, &error), 0);
+    assert_string_equal(name, "Storing");
+    assert_int_equal(drover_job_state(plain, jid, &again, &error), 0);
+    assert_ptr_equal(name, again);
+    assert_int_equal(drover_job_count(plain, "storing", &error), 1);
+    assert_int_equal(drover_job_count(plain, NULL, &error), 1);
+    drover_batches_close(plain);
     close_tree();
 }
 
@@ -161,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(from_a_program),
         cmocka_unit_test(wrong_pipeline),
+        cmocka_unit_test(a_larger_pipeline),
         cmocka_unit_test(eight_threads_take_each_job_once),
     };
 

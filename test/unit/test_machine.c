@@ -242,9 +242,98 @@ static void wrong_machines_are_refused(void **state)
     arena_release(&a);
 }
 
+/* As the built-in machine, with Storing between Processing and Recording. */
+static void the_pipeline_storing(void **state)
+{
+    const struct batch_machine *was = &BATCH_MACHINES_BUILT_IN.job;
+    struct arena a = {0};
+    struct batch_machines m;
+    struct err_info why;
+    int at = batch_machine_find(was, STR("Recording"));
+
+    (void)state;
+    assert_int_equal(load(&a, "storing", &m, &why), 0);
+    assert_int_equal(m.job.count, was->count + 1);
+    assert_string_equal(m.job.states[at].name, "Storing");
+    assert_string_equal(m.job.states[m.job.held].name, "Held");
+    for (int i = 0; i < was->count; i++) {
+        const struct batch_machine_state *old = &was->states[i],
+                                         *new = &m.job.states[i + (i >= at)];
+        uint64_t low = (UINT64_C(1) << at) - 1, to = (old->to & low) | (old->to & ~low) << 1;
+        int success = old->success >= at ? old->success + 1 : old->success;
+
+        assert_string_equal(old->name, new->name);
+        assert_int_equal(old->list, new->list);
+        if (strcmp(old->name, "Processing") == 0) {
+            to = (to & ~(UINT64_C(1) << (at + 1))) | UINT64_C(1) << at;
+            success = at;
+        }
+        if (strcmp(old->name, "Failed") == 0)
+            to |= UINT64_C(1) << at;
+        assert_int_equal(new->to, to);
+        assert_int_equal(new->success, success);
+        assert_int_equal(new->fail, old->fail >= at ? old->fail + 1 : old->fail);
+    }
+    assert_int_equal(go(&m.job, "Storing", "next", &why), at + 1);
+    assert_ptr_equal(m.batch.states, BATCH_MACHINES_BUILT_IN.batch.states);
+    arena_release(&a);
+}
+
+/* Every member stays in its place; those that a move sets get new values. */
+static void statuses(void **state)
+{
+    static const struct {
+        bool job;
+        const char *text, *written; /* after a move to Failed or Completed at "now" */
+    } rows[] = {
+        {true, "{}", NULL},
+        {true, "[]", NULL},
+        {true, "{\"status\": 1}", NULL},
+        {true, "{\"status\": \"a/b\"}", NULL},
+        {true, "{\"status\": \"Pending\", \"retry_count\": \"x\"}", NULL},
+        {true, "{\"status\": \"Pending\"}",
+         "{\"status\":\"Failed\",\"last_successful_status\":null,"
+         "\"last_modification_date\":\"now\",\"retry_count\":0}"},
+        {true,
+         "{\"x\": [1, 2.50], \"message\": \"m\", \"last_modified\": \"then\", \"status\": "
+         "\"Pending\", \"last_successful_status\": \"Storing\", \"retry_count\": 3, \"y\": null}",
+         "{\"x\":[1,2.50],\"message\":\"m\",\"last_modified\":\"now\",\"status\":\"Failed\","
+         "\"last_successful_status\":\"Storing\",\"retry_count\":3,\"y\":null,"
+         "\"last_modification_date\":\"now\"}"},
+        {true, "{\"message\":\"\",\"status\":\"Pending\"}",
+         "{\"message\":\"\",\"status\":\"Failed\",\"last_successful_status\":null,"
+         "\"last_modification_date\":\"now\",\"retry_count\":0}"},
+        {false,
+         "{\"status\": \"Pending\", \"message\": null, \"last_successful_status\": \"Q\", "
+         "\"retry_count\": 2, \"last_modification_date\": \"then\"}",
+         "{\"status\":\"Failed\",\"message\":null,\"last_successful_status\":\"Q\","
+         "\"retry_count\":2,\"last_modification_date\":\"then\",\"last_modified\":\"now\"}"},
+    };
+    struct arena a = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct batch_machine *m =
+            rows[i].job ? &BATCH_MACHINES_BUILT_IN.job : &BATCH_MACHINES_BUILT_IN.batch;
+        struct batch_status s;
+        struct err_info why;
+        int err = batch_status_read(m, &a, str_of(rows[i].text), &s, &why);
+
+        assert_int_equal(err, rows[i].written ? 0 : DROVER_DAMAGED);
+        if (err)
+            continue;
+        s.state = batch_machine_find(m, STR("Failed"));
+        s.modified = STR("now");
+        assert_string_equal(batch_status_write(m, &s, &a).p, rows[i].written);
+    }
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_pipeline_storing),
+        cmocka_unit_test(statuses),
         cmocka_unit_test(every_change_of_the_three),
         cmocka_unit_test(success_and_failure),
         cmocka_unit_test(a_refusal_says_what_is_allowed),
