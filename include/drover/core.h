@@ -50,7 +50,8 @@ extern "C" {
     X(NO_TASK, -25, 404, 1, "no such task")                                                        \
     X(NOT_LEADER, -26, 503, 1, "another server leads")                                             \
     X(NOT_ALLOWED, -27, 409, 1, "its state does not allow that")                                   \
-    X(LOCKED, -28, 409, 1, "locked by another")
+    X(LOCKED, -28, 409, 1, "locked by another")                                                    \
+    X(QUOTA_EXCEEDED, -29, 507, 1, "a quota is exceeded")
 
 enum drover_err {
 #define X(name, number, http, cli, message) DROVER_##name = (number),

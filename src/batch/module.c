@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "batch/server.h"
 #include "batch/tools.h"
+#include "server/ground.h"
 #include "server/sessions.h"
 
 static void publish(struct batch_server *h, const char *kind, const char *id, const char *state,
@@ -173,6 +174,12 @@ static struct periodic *purge_start(struct batch_server *h)
     return periodic_start("batch-purge", ms, purge_all, h);
 }
 
+static int need_node(void *context, const char *path)
+{
+    ground_need(context, path);
+    return 0;
+}
+
 static int open_server(struct context *context, void **ret_module, struct err_info *ret_error)
 {
     struct batch_server *h = mem_zalloc(sizeof *h);
@@ -201,6 +208,7 @@ static int open_server(struct context *context, void **ret_module, struct err_in
     context_listen(context, batch_watcher_session, h->watcher);
     h->metrics = batch_metrics_open(&n, context->metrics);
     h->purge = retention_ms ? purge_start(h) : NULL;
+    batch_store_nodes(h->store, need_node, context);
     *ret_module = h;
     return 0;
 }

@@ -146,7 +146,7 @@ void batch_store_close(struct batch_store *r)
     free(r);
 }
 
-int batch_store_init(struct batch_call *c)
+int batch_store_nodes(struct batch_store *r, int (*fn)(void *arg, const char *path), void *arg)
 {
     static const char *const NODES[] = {
         "/batches",         "/batch-uuids",       "/jobs",
@@ -156,15 +156,26 @@ int batch_store_init(struct batch_call *c)
         "/drover",          "/drover/access",     "/drover/legacy",
     };
     for (size_t i = 0; i < sizeof NODES / sizeof *NODES; i++)
-        TRY(batch_fail(c, keeper_ensure(c->k, NODES[i], NO_BYTES)));
+        TRY(fn(arg, NODES[i]));
     for (int k = 0; k < BATCH_KINDS; k++) {
-        const struct batch_kind *kind = &c->store->kinds[k];
-        TRY(batch_fail(c, keeper_ensure(c->k, kind->lists, NO_BYTES)));
+        const struct batch_kind *kind = &r->kinds[k];
+        TRY(fn(arg, kind->lists));
         for (int i = 0; i < kind->machine->count; i++)
             if (k == BATCH_KIND_JOB || !batch_machine_is_final(kind->machine, i))
-                TRY(batch_fail(c, keeper_ensure(c->k, kind->views[i].dir, NO_BYTES)));
+                TRY(fn(arg, kind->views[i].dir));
     }
     return 0;
+}
+
+static int make_node(void *arg, const char *path)
+{
+    struct batch_call *c = arg;
+    return batch_fail(c, keeper_ensure(c->k, path, NO_BYTES));
+}
+
+int batch_store_init(struct batch_call *c)
+{
+    return batch_store_nodes(c->store, make_node, c);
 }
 
 struct str batch_now(struct batch_call *c)

@@ -208,6 +208,9 @@ struct batch_item {
 struct batch_store *batch_store_open(const struct batch_store_options *o);
 void batch_store_close(struct batch_store *r);
 
+/* Calls fn with the path of every node that the module needs, parents first, until it fails. */
+int batch_store_nodes(struct batch_store *r, int (*fn)(void *arg, const char *path), void *arg);
+
 /* Creates the nodes that are missing. */
 int batch_store_init(struct batch_call *c);
 

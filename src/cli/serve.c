@@ -121,6 +121,10 @@ static const struct option OPTIONS[] = {
      "How often to look for containers without children and nodes whose time to live is\n"
      "over, and delete them. Default: 60s.",
      option_span, &chosen.zk_reap_ms, 1, 24 * 3600 * 1000},
+    {"zk-enforce-quota", NULL,
+     "Refuse ZooKeeper clients what exceeds the hard limit of a quota, and log what exceeds\n"
+     "a soft one. Without this option quotas are counted only, as in ZooKeeper.",
+     option_flag, &chosen.wire.enforce_quota},
     {"zk-super", "FILE",
      "A client of the ZooKeeper port that authenticates as the user in this file may do\n"
      "everything. The file has user:DIGEST, as ZooKeeper's superDigest.",

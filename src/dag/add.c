@@ -83,8 +83,11 @@ static void on_chunk_done(void *arg, const struct task_reply *reply)
         enter(d, a);
     else if (a->saved)
         take_back(d, a);
-    if (a->err == DROVER_UNKNOWN || a->err == DROVER_FENCED)
+    bool changed = a->err == DROVER_NO_NODE || a->err == DROVER_EXISTS; /* by another client */
+    if (a->err == DROVER_UNKNOWN || a->err == DROVER_FENCED || changed)
         d->failing = a->err;
+    if (changed)
+        a->err = DROVER_NOT_LEADER;
     dag_soon(d);
     a->done(a->arg, a->err);
     adding_free(a);

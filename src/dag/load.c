@@ -359,6 +359,9 @@ static void on_tasks(void *arg, const struct task_reply *reply)
 {
     struct dag_saved *saved = arg;
     struct dag *d = saved->dag;
+    d->loading = false;
+    if (!d->closing)
+        uv_async_send(&d->wake);
     if (reply->err) {
         d->failing = reply->err;
     } else {
@@ -422,9 +425,12 @@ int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error
     }
     d->client = saved->client;
     d->graph.last_id = (uint64_t)saved->last;
+    if (d->graph.last_id < d->last_id) /* another client has deleted the head */
+        d->graph.last_id = d->last_id;
     memcpy(d->buckets, saved->buckets, sizeof d->buckets);
     memset(saved->buckets, 0, sizeof saved->buckets);
     saved->dag = d;
+    d->loading = true;
     saved->request = (struct task_request){
         .kind = TASK_READ, .read = read_tasks, .done = on_tasks, .arg = saved};
     service_submit(d->context->tasks, &saved->request);

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
+#include "server/ground.h"
 #include "server/leader.h"
 
 enum { AGAIN_MS = 500, PRINTED_MS = 50 };
@@ -183,6 +184,8 @@ static void end_dag(struct dag *d, int err)
     d->running.count = d->parked.count = 0;
     d->timer_at = INT64_MAX;
     uv_timer_stop(&d->timer);
+    if (d->last_id < d->graph.last_id)
+        d->last_id = d->graph.last_id;
     graph_release(&d->graph);
 }
 
@@ -209,6 +212,8 @@ static void release(struct dag *d)
 static void take_news(struct dag *d)
 {
     struct err_info why;
+    if (d->loading)
+        return;
     pthread_mutex_lock(&d->lock);
     struct dag_saved *saved = d->saved;
     bool stopped = d->stopped;
@@ -433,6 +438,10 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     if (h->leader)
         leader_follow(h->leader,
                       &(struct leader_follower){.lead = on_lead, .stop = on_stop, .arg = d});
+    ground_own(h, DAG_ROOT);
+    for (int kind = 0; kind < BUCKET_KINDS; kind++)
+        ground_lead(h, DAG_KIND_ROOTS[kind]);
+    ground_lead(h, DAG_HEAD);
     if (err)
         module_close(d);
     else

@@ -72,8 +72,10 @@ struct dag {
     uint32_t jobs;       /* of the built-in agent */
     const char *log_dir; /* for the output of its runs; NULL: none */
     struct graph graph;
+    uint64_t last_id; /* of the graph before this one */
     bool ready, closing;
-    int failing; /* the error of a commit; handled at the end of the loop iteration */
+    bool loading; /* dag_begin() waits for its tasks; news waits for that */
+    int failing;  /* the error of a commit; handled at the end of the loop iteration */
     int64_t client;
     struct dag_commit *commit;   /* the open batch: collects changes; NULL: none */
     struct dag_commit *inflight; /* batches that were submitted, the newest first */

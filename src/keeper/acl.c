@@ -24,8 +24,8 @@ struct acl_item {
 static struct acl_item next_item(struct reader *r)
 {
     struct acl_item i = {.permissions = (uint32_t)jute_i32(r)};
-    i.id.scheme = jute_bytes(r);
-    i.id.id = jute_bytes(r);
+    i.id.scheme = jute_data(r);
+    i.id.id = jute_data(r);
     return i;
 }
 
@@ -118,18 +118,17 @@ static void put_entry(struct buf *b, uint32_t permissions, struct acl_id id)
     jute_put_bytes(b, id.id);
 }
 
-/* Adds an entry unless it is a duplicate. */
-static void put_item(struct buf *b, uint32_t *count, struct acl_item item)
+/* Whether the list has an equal entry before `end`. */
+static bool is_duplicate(struct str list, const char *end, struct acl_item item)
 {
-    struct reader r = {b->p + 4, b->len - 4, false};
+    struct reader r = {list.p + 4, (size_t)(end - list.p - 4), false};
     while (r.left) {
         struct acl_item there = next_item(&r);
         if (there.permissions == item.permissions && str_eq(there.id.scheme, item.id.scheme) &&
-            str_eq(there.id.id, item.id.id))
-            return;
+            str_eq(there.id.id, item.id.id) && !there.id.id.p == !item.id.id.p)
+            return true;
     }
-    put_entry(b, item.permissions, item.id);
-    ++*count;
+    return false;
 }
 
 /* Two parts with a colon between them, the second not empty. Trailing colons do not count. */
@@ -141,15 +140,19 @@ static bool digest_is_valid(struct str id)
     return colon && !memchr(colon + 1, ':', id.len - (size_t)(colon + 1 - id.p));
 }
 
-static bool id_is_valid(struct acl_id id, const struct acl_who *who)
+/* 0 or BAD_ACL; DAMAGED for a null id where ZooKeeper has none for it. */
+static int check_id(struct acl_id id, const struct acl_who *who)
 {
     unsigned char bytes[16];
     unsigned len, bits;
-    if (str_eq(id.scheme, STR("digest")))
-        return !(who && who->no_digest) && digest_is_valid(id.id);
-    if (str_eq(id.scheme, STR("ip")))
-        return parse_network(id.id, bytes, &len, &bits);
-    return is_world(id);
+    bool digest = str_eq(id.scheme, STR("digest")) && !(who && who->no_digest);
+    bool ip = str_eq(id.scheme, STR("ip"));
+    if (!id.id.p && (digest || ip || str_eq(id.scheme, STR("world"))))
+        return DROVER_DAMAGED;
+    bool valid = digest ? digest_is_valid(id.id)
+                 : ip   ? parse_network(id.id, bytes, &len, &bits)
+                        : is_world(id);
+    return valid ? 0 : DROVER_BAD_ACL;
 }
 
 static int resolve_auth(struct buf *b, uint32_t *count, struct acl_item item,
@@ -159,7 +162,8 @@ static int resolve_auth(struct buf *b, uint32_t *count, struct acl_item item,
     for (size_t i = 0; who && i < who->count; i++) {
         if (!str_eq(who->ids[i].scheme, STR("digest")))
             continue;
-        put_item(b, count, (struct acl_item){item.permissions, who->ids[i]});
+        put_entry(b, item.permissions, who->ids[i]);
+        ++*count;
         any = true;
     }
     return any ? 0 : DROVER_BAD_ACL;
@@ -174,13 +178,17 @@ int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list
     ret_list->len = 0;
     jute_put_i32(ret_list, 0);
     for (uint32_t left = (uint32_t)jute_i32(&r); left; left--) {
+        const char *start = r.p;
         struct acl_item item = next_item(&r);
-        if (str_eq(item.id.scheme, STR("auth")))
+        if (is_duplicate(list, start, item))
+            continue;
+        if (str_eq(item.id.scheme, STR("auth"))) {
             TRY(resolve_auth(ret_list, &count, item, who));
-        else if (id_is_valid(item.id, who))
-            put_item(ret_list, &count, item);
-        else
-            return DROVER_BAD_ACL;
+        } else {
+            TRY(check_id(item.id, who));
+            put_entry(ret_list, item.permissions, item.id);
+            count++;
+        }
         if (ret_list->len > ACL_LIST_MAX)
             return DROVER_BAD_ACL;
     }

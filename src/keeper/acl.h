@@ -50,7 +50,8 @@ bool acl_allows(struct str list, int permission, const struct acl_who *who);
 
 /*
  * The list to store for a list that a client sends: auth replaced by the client's digests, unknown
- * schemes and malformed ids refused, duplicates dropped. 0 or BAD_ACL.
+ * schemes and malformed ids refused, duplicates in what was sent dropped. 0, BAD_ACL, or DAMAGED
+ * for a null id.
  */
 int acl_resolve(struct str list, const struct acl_who *who, struct buf *ret_list);
 

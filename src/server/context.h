@@ -24,6 +24,7 @@
 #include "keeper/keeper.h"
 #include "keeper/local/local.h"
 
+struct ground;
 struct leader;
 struct service;
 struct session_table;
@@ -48,6 +49,7 @@ struct context {
     struct session_table *sessions; /* of clients over HTTP: server/sessions.h */
     struct service *tasks;          /* task/service.h */
     struct leader *leader;          /* server/leader.h; NULL on the embedded keeper */
+    struct ground *ground;          /* server/ground.h; NULL: not open */
     void (*on_written)(void *arg);  /* the loop has written changes itself: answers may leave */
     void *on_written_arg;
     struct http_server *http; /* NULL: HTTP is not served */

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "server/context.h"
+#include "server/ground.h"
 
 enum { RETRY_MS = 200 };
 
@@ -27,6 +28,7 @@ struct leader {
     pthread_cond_t changed;
     bool closing, gone, look; /* look: check again who leads */
     bool doubt;               /* does not lead, or has to lead again */
+    bool reload;              /* and the followers have to start anew */
     char url[LEADER_URL_SIZE];
 };
 
@@ -65,6 +67,12 @@ static void on_session(void *arg, struct keeper *k)
 void leader_doubt(struct leader *l)
 {
     set_flag(l, &l->doubt);
+}
+
+void leader_reload(struct leader *l)
+{
+    set_flag(l, &l->reload);
+    leader_doubt(l);
 }
 
 /* Waits for a change. False: the session has ended, or the thread shall. */
@@ -136,6 +144,13 @@ static int make_ground(struct keeper *k)
     return 0;
 }
 
+/* Another client has deleted something that the election or a follower needs. */
+static int heal(struct candidacy *s)
+{
+    leader_doubt(s->l);
+    return make_ground(s->k);
+}
+
 static void unwatch_before(struct candidacy *s)
 {
     if (s->before_watch)
@@ -190,13 +205,13 @@ static long place_of(const struct candidacy *s, const struct keeper_names *names
     return -1;
 }
 
-/* Whether the first candidate has to lead (again). */
-static bool must_lead(struct leader *l)
+/* Whether the flag was set, which it is no longer. */
+static bool take_flag(struct leader *l, bool *flag)
 {
     LOCKED(&l->lock);
-    bool must = l->doubt;
-    l->doubt = false;
-    return must;
+    bool was = *flag;
+    *flag = false;
+    return was;
 }
 
 /* Checks once who leads, and acts on it. */
@@ -214,8 +229,11 @@ static int look(struct candidacy *s)
         TRY(watch_before(s, names.names[place - 1]));
         return learn_url(s);
     }
-    if (!must_lead(s->l))
+    bool reload = take_flag(s->l, &s->l->reload);
+    if (!take_flag(s->l, &s->l->doubt) && !reload) /* it leads already */
         return 0;
+    if (reload)
+        stop_all(s->l);
     unwatch_before(s);
     int err = lead(s);
     if (err)
@@ -232,6 +250,8 @@ static void stand(struct leader *l, struct keeper *k)
     set_flag(l, &l->look);
     while (err != DROVER_SESSION_EXPIRED && wait_for_look(l)) {
         err = look(&s);
+        if (err == DROVER_NO_NODE)
+            err = heal(&s);
         if (err && err != DROVER_SESSION_EXPIRED)
             wait_for_retry(l);
     }
@@ -277,6 +297,9 @@ void leader_open(struct context *h)
     cond_init(&l->changed);
     l->doubt = true;
     context_listen(h, on_session, h);
+    ground_lead(h, "/drover");
+    ground_lead(h, LEADER_ROOT);
+    ground_lead(h, LEADER_EPOCH);
 }
 
 void leader_follow(struct leader *l, const struct leader_follower *f)

@@ -58,6 +58,9 @@ void leader_close(struct context *h);
 /* A commit failed at the fence, or its outcome is not known: set the fence again and lead again. */
 void leader_doubt(struct leader *l);
 
+/* Another client has changed what the followers have stored: stop them, and lead again. */
+void leader_reload(struct leader *l);
+
 /*
  * The URL of the leader; empty: none is known, or this server leads, as it always does without a
  * struct leader (NULL).

@@ -26,6 +26,7 @@
 #include "keeper/wire/wire.h"
 #include "server/commands.h"
 #include "server/context.h"
+#include "server/ground.h"
 #include "server/serve.h"
 #include "server/status.h"
 
@@ -137,6 +138,7 @@ static int open_modules(struct serve *s, struct err_info *ret_error)
     s->context.url = http_url(s->context.http);
     s->context.keeper_url = keeper_url(s);
     TRY(context_open(&s->context, &s->loop, ret_error));
+    ground_open(&s->context);
     for (size_t i = 0; m->all[i]; m->open_count = ++i) {
         assert(i < MODULES_MAX);
         int err = m->all[i]->open(&s->context, &m->open[i], ret_error);
@@ -147,6 +149,7 @@ static int open_modules(struct serve *s, struct err_info *ret_error)
         if (m->all[i]->routes)
             tables[count++] = m->all[i]->routes(m->open[i]);
     }
+    ground_begin(&s->context);
     status_metrics(m);
     tables[count++] = status_routes(m);
     tables[count++] = commands_routes(&s->context);
@@ -197,6 +200,7 @@ static void close_modules(void *arg)
         local_set_defers(s->context.local, false);
         uv_close((uv_handle_t *)&s->turn, NULL);
     }
+    ground_close(&s->context);
     close_opened(s);
     if (s->context.loop)
         context_close(&s->context);

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "http/metrics.h"
+#include "server/ground.h"
 
 static void get_healthz(struct http_request *r)
 {
@@ -24,7 +25,7 @@ static const char *waits_for(struct module_set *m)
     for (size_t i = 0; i < m->open_count; i++)
         if (m->all[i]->ready && !m->all[i]->ready(m->open[i]))
             return m->all[i]->name;
-    return NULL;
+    return ground_is_whole(m->context) ? NULL : "nodes that another client has deleted";
 }
 
 static void answer_ready(struct http_request *r, const char *waiting)

@@ -12,7 +12,8 @@
  *                       stops
  *   another refusal     nothing happened; memory is undone, newest first. Of several requests, each
  *                       is tried alone, so that only the failing ones are refused; one alone gets
- *                       the error
+ *                       the error. If that says that the nodes of the tasks are not those in
+ *                       memory, it gets NOT_LEADER instead, and the tasks are loaded again
  *   UNKNOWN             it may have happened, or may still happen. The leader writes a new fence,
  *                       which decides it; then service_start() compares the tag in the head:
  *                       ensemble_commit_resolve()
@@ -77,22 +78,31 @@ static void settle(struct service *s)
         service_settle(s, r);
 }
 
+static void lost(struct service *s)
+{
+    s->state = SERVICE_DOUBT;
+    if (s->o.doubt)
+        s->o.doubt(s->o.doubt_arg);
+}
+
+/* Whether a node of the tasks is missing or is one too many: another client has changed them. */
+static bool is_changed_by_others(const struct service *s, int err)
+{
+    return (err == DROVER_NO_NODE || err == DROVER_EXISTS) && !s->batch.first->extra_count;
+}
+
 static void refused(struct service *s, int err)
 {
     ensemble_commit_undo(s);
     if (s->batch.count > 1) {
         s->one_by_one = s->batch.count;
         requeue(s);
+    } else if (is_changed_by_others(s, err)) {
+        answer_all(s, &s->batch, DROVER_NOT_LEADER);
+        lost(s);
     } else {
         answer_all(s, &s->batch, err);
     }
-}
-
-static void lost(struct service *s)
-{
-    s->state = SERVICE_DOUBT;
-    if (s->o.doubt)
-        s->o.doubt(s->o.doubt_arg);
 }
 
 /* The fence or the head has another version: only a leader writes them. */

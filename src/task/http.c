@@ -13,8 +13,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
+#include "server/ground.h"
 #include "server/leader.h"
 #include "task/body.h"
+#include "task/task_tree.h"
 
 enum { OUT_KEPT_MAX = 64 * 1024 };
 
@@ -396,6 +398,8 @@ static int module_open(struct context *context, void **ret_module, struct err_in
         leader_follow(context->leader, &f);
         uv_async_send(&h->wake);
     }
+    ground_own(context, TASK_NODE_HEAD);
+    ground_own(context, REQUEST_LOG_ROOT);
     *ret_module = h;
     return 0;
 }

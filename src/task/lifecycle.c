@@ -207,6 +207,7 @@ static void discard(struct service *s)
 {
     if (!s->store)
         return;
+    s->last_id = store_last_id(s->store);
     store_free(s->store);
     task_tree_free(s->tree);
     s->store = NULL;
@@ -217,6 +218,8 @@ static void take_over(struct service *s, const struct task_load *l)
 {
     discard(s);
     s->store = l->store;
+    if (store_last_id(s->store) < s->last_id) /* another client has deleted the head */
+        store_set_last_id(s->store, s->last_id);
     s->tree = l->tree;
     s->keeper = l->keeper;
     s->head_version = l->head_version;

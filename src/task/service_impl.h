@@ -31,6 +31,7 @@ struct service {
     struct service_options o;
     struct service_observer observer;
     int64_t offset_ms; /* of our clock to clock_boot_ms() */
+    int64_t last_id;   /* of the store before this one */
 
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t finished;

@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "base/uv_check.h"
 #include "http/metrics.h"
+#include "server/ground.h"
 #include "world/http.h"
 #include "world/impl.h"
 
@@ -307,6 +308,9 @@ static int registry_open(struct context *h, void **ret_module, struct err_info *
     UV_CHECK(uv_timer_init(h->loop, &s->timer));
     s->timer.data = s;
     context_listen(h, on_session, s);
+    ground_need(h, WORLD_PENDING);
+    ground_need(h, WORLD_WORKING);
+    ground_need(h, WORLD_COMPLETED);
     if (retention_ms)
         sweep_start(s);
     return 0;

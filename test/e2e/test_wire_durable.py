@@ -103,6 +103,7 @@ def test_each_sync_sets_free_what_it_covers(port, hold):
         hold.end()
 
 
+QUOTA = "/zookeeper/quota/old"
 CHANGES = {
     "create": (create("/new"), exists("/new")),
     "delete": (delete("/old"), exists("/old")),
@@ -114,6 +115,7 @@ CHANGES = {
     "count": (create("/old/child"), all_children_number("/")),
     "bundle": (set_data("/old", b"1"), multi_read(get_data("/old"))),
     "sync": (set_data("/other", b"1"), sync("/")),
+    "quota": (create("/old/child"), get_data(QUOTA + "/zookeeper_stats")),
 }
 
 
@@ -123,6 +125,8 @@ def test_who_sees_a_change_waits_for_it(port, hold, name):
     with Client(port) as writer, Client(port) as reader:
         writer.must(create("/old", b"old"))
         writer.must(create("/other", b""))
+        for path in QUOTA, QUOTA + "/zookeeper_limits", QUOTA + "/zookeeper_stats":
+            writer.must(create(path, b""))
         hold.begin()
         writer.submit(change)
         hold.wait_entered(1)

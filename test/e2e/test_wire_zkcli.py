@@ -58,6 +58,12 @@ SAME = {
         "create -c /container data", "create -t 3600000 /mortal data",
         "create -s -t 3600000 /mortal- data", "stat /container", "stat /mortal", "create -t 0 /no data",
         "create -c -t 5 /no data", "create -e -t 5 /no data", "ls /"],
+    "quotas": [
+        "create /quota data", "create /quota/x data", "setquota -n 3 /quota", "listquota /quota",
+        "create /quota/y data", "listquota /quota", "setquota -N 3 -B 20 /quota", "listquota /quota",
+        "create /quota/z data", "set /quota/y 123456789012345", "setquota -b 5 /quota/x",
+        "listquota /none", "setquota -n 3 /none", "delquota -N /quota", "listquota /quota",
+        "create /quota/z data", "delquota /quota", "listquota /quota", "ls -R /zookeeper/quota"],
     "nonsense": ["get", "create a", "create /a/../b", "set /a", "ls //", "what"],
 }
 

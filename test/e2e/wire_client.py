@@ -380,7 +380,7 @@ class Client:
         if zxid > 0:  # of some refusals it says nothing
             assert zxid >= self.zxid, f"time went back from {self.zxid} to {zxid}"
             self.zxid = zxid
-        body = None if error else decode(kind, r)
+        body = None if error and r.at == len(r.data) else decode(kind, r)
         assert r.at == len(r.data), f"an error with a body: {r.data!r}"
         return Answer(xid, zxid, error, body)
 

@@ -133,7 +133,8 @@ class Node:
     def start(self):
         assert not self.running(), f"server {self.number} runs already"
         command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-                   "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=100",
+                   "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.extendedTypesEnabled=true",
+                   "-Dznode.container.checkIntervalMs=100", "-Dzookeeper.enforceQuota=true",
                    *(f"-D{name}={value}" for name, value in self.properties.items()),
                    "-cp", os.environ.get("ZOOKEEPER_JARS", JARS),
                    "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self.dir / "zoo.cfg")]

@@ -16,7 +16,7 @@
  * written: tree_seal refuses them.
  */
 #include "keeper/path.h"
-#include "keeper/tree/tree.h"
+#include "keeper/tree/quota.h"
 
 static const int64_t PLACEHOLDER = INT64_MIN; /* as czxid */
 
@@ -242,6 +242,7 @@ int tree_seal(struct tree *t, struct err_info *ret_error)
         nodes_put_path(&t->nodes, ref, &path);
         return err_set(ret_error, DROVER_DAMAGED, "node %.300s %s", buf_text(&path), wrong);
     }
+    quota_count_all(t);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* Opening and closing a store, changing its tree, ending its sessions, taking its snapshots. */
 #include "keeper/local/engine.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ enum {
     SEGMENTS_PER_CLOSE_MAX = 4, /* and never more than a quarter of a segment */
     REAP_STEPS = 1000,          /* containers and TTL nodes to look at before others get the lock */
     SLICE_BYTES = 64 * 1024,    /* of a snapshot, under the lock */
+    QUOTA_NOTE_MS = 1000,
 };
 
 static void fatal_default(void *arg, const char *line)
@@ -62,6 +64,17 @@ static void publish(struct local *l, enum journal_writer writer)
         watches_fire(&l->watches, &l->changes.list[i]);
 }
 
+/* A limit of a quota was exceeded: once a second the operator is told of the last one. */
+static void note_quota(struct local *l)
+{
+    int64_t now_ms = clock_boot_ms();
+    if (l->o.note && now_ms >= l->quota_due_ms) {
+        l->quota_due_ms = now_ms + QUOTA_NOTE_MS;
+        l->o.note(l->o.arg, buf_text(&l->tree.quota_note));
+    }
+    l->tree.quota_note.len = 0;
+}
+
 int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  const struct keeper_op *ops, size_t count, struct keeper_result *results,
                  enum journal_writer writer)
@@ -79,6 +92,8 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
     err = tree_apply(&l->tree, &user, l->o.wall_ms(l->o.arg), ops, count, results, &l->changes);
     if (!err)
         publish(l, writer);
+    if (l->tree.quota_note.len)
+        note_quota(l);
     return err;
 }
 
@@ -421,6 +436,13 @@ void local_close(struct local *l)
         journal_close(&l->journal);
     }
     local_free(l);
+}
+
+void local_reserve(struct local *l, const char *path)
+{
+    LOCKED(&l->lock);
+    assert(l->tree.reserved_count < TREE_RESERVED_MAX);
+    l->tree.reserved[l->tree.reserved_count++] = str_of(path);
 }
 
 bool local_snapshotting(struct local *l)

@@ -30,8 +30,9 @@ struct local {
 
     pthread_cond_t tick; /* a session was added that may time out before the others */
     pthread_t ticker;
-    int64_t reap_due_ms; /* when to look for containers and TTL nodes that may go */
-    bool reaping;        /* and a search is under way */
+    int64_t reap_due_ms;  /* when to look for containers and TTL nodes that may go */
+    bool reaping;         /* and a search is under way */
+    int64_t quota_due_ms; /* when the next exceeded quota is noted */
 
     pthread_cond_t snapshot; /* wanted, or done */
     pthread_t snapshotter;

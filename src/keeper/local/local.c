@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "keeper/local/callback_queue.h"
 #include "keeper/local/engine.h"
+#include "keeper/tree/quota.h"
 
 struct local_keeper {
     struct keeper base;
@@ -44,9 +45,9 @@ static struct local_keeper *keeper_of(struct keeper *k)
 }
 
 /* The LSN that an answer about a node waits for, or one about there being none. */
-static int64_t seen(const struct local *l, int err, const struct keeper_stat *stat)
+static int64_t seen(const struct local *l, struct str path, int err, const struct keeper_stat *stat)
 {
-    if (err)
+    if (err || quota_may_change(&l->tree, path))
         return l->tree.zxid;
     return stat->mzxid > stat->pzxid ? stat->mzxid : stat->pzxid;
 }
@@ -83,7 +84,7 @@ static int get(struct keeper *base, struct str path, struct buf *ret_data,
         ret_data->len = 0;
         buf_put_str(ret_data, v.data);
     }
-    return leave(k, seen(k->l, err, ret_stat), err);
+    return leave(k, seen(k->l, path, err, ret_stat), err);
 }
 
 static int children(struct keeper *base, struct str path, struct buf *ret_text, size_t *ret_count,
@@ -92,7 +93,7 @@ static int children(struct keeper *base, struct str path, struct buf *ret_text, 
     struct local_keeper *k = keeper_of(base);
     TRY(enter(k));
     int err = tree_children(&k->l->tree, path, ret_text, ret_count, ret_stat);
-    return leave(k, seen(k->l, err, ret_stat), err);
+    return leave(k, seen(k->l, path, err, ret_stat), err);
 }
 
 static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,

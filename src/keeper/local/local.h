@@ -54,6 +54,12 @@ void local_close(struct local *l);
 
 int local_connect(struct local *l, const struct keeper_options *o, struct keeper **ret_keeper);
 
+/*
+ * Clients of the ZooKeeper port may read this node and everything below, and change nothing. The
+ * path is borrowed for as long as the store is open. At most TREE_RESERVED_MAX.
+ */
+void local_reserve(struct local *l, const char *path);
+
 /* Takes a snapshot now and returns when it is complete: 0, DISK_FULL or IO. */
 int local_snapshot(struct local *l);
 

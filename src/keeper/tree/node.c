@@ -202,6 +202,16 @@ void nodes_free(struct tree_nodes *ns, uint32_t ref)
     ns->free = ref;
 }
 
+uint32_t nodes_next(const struct tree_nodes *ns, uint32_t top, uint32_t ref)
+{
+    const struct tree_node *n = node_at(ns, ref);
+    if (n->more && n->more->first_child)
+        return n->more->first_child;
+    while (ref != top && !node_at(ns, ref)->next)
+        ref = node_at(ns, ref)->parent;
+    return ref == top ? 0 : node_at(ns, ref)->next;
+}
+
 void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b)
 {
     size_t len = 0;

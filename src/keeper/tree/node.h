@@ -85,6 +85,12 @@ void nodes_detach(struct tree_nodes *ns, uint32_t ref, struct str path);
 void nodes_attach(struct tree_nodes *ns, uint32_t ref, struct str path);
 void nodes_free(struct tree_nodes *ns, uint32_t ref);
 
+/*
+ * Walks the nodes below top, from top on, parents first: the one after ref, 0: no more. Children
+ * come in no particular order.
+ */
+uint32_t nodes_next(const struct tree_nodes *ns, uint32_t top, uint32_t ref);
+
 /* Appends the node's path. */
 void nodes_put_path(const struct tree_nodes *ns, uint32_t ref, struct buf *b);
 

@@ -145,6 +145,8 @@ void tree_release(struct tree *t)
 {
     nodes_release(&t->nodes);
     sessions_release(&t->sessions);
+    buf_release(&t->quota_path);
+    buf_release(&t->quota_note);
     *t = (struct tree){0};
 }
 

@@ -70,7 +70,8 @@ struct tree_undo {
     struct tree_node_text *text; /* set: the old one, NULL: replaced in place */
     int64_t mzxid, mtime_ms;     /* set: the old ones */
     int64_t parent_pzxid;        /* create, delete: the old one */
-    int32_t number; /* set, set ACL: the old version; create: the parent's creations before */
+    int32_t number;   /* set, set ACL: the old version; create: the parent's creations before */
+    int32_t data_len; /* set: of the old data */
 };
 
 struct tree_change {
@@ -97,6 +98,8 @@ void changes_release(struct tree_changes *c);
 void changes_add(struct tree_changes *c, struct tree_change change);
 void changes_begin(struct tree_changes *c, int64_t zxid, int64_t time_ms);
 
+enum { TREE_RESERVED_MAX = 8 };
+
 struct tree {
     struct tree_nodes nodes;
     struct tree_sessions sessions;
@@ -105,6 +108,12 @@ struct tree {
     uint32_t first_reapable; /* containers and TTL nodes, linked like the nodes of a session */
     uint32_t reap_at;        /* the next one that tree_reap_next() looks at, 0: none */
     uint64_t placeholders;   /* while restoring: nodes of which only descendants are there so far */
+    struct str reserved[TREE_RESERVED_MAX]; /* clients change nothing there, nor below */
+    uint32_t reserved_count;
+    uint32_t quotas; /* nodes with limits: quota.h */
+    bool enforces_quotas;
+    struct buf quota_path; /* scratch space */
+    struct buf quota_note; /* which limit was exceeded; whoever reads it empties it */
 };
 
 void tree_init(struct tree *t);

@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 #include "keeper/path.h"
-#include "keeper/tree/tree.h"
+#include "keeper/tree/quota.h"
 
 static void put_text_back(struct tree_nodes *ns, struct tree_node *n, struct tree_node_text *old)
 {
@@ -59,9 +59,10 @@ static void undo_change(struct tree *t, const struct tree_change *c)
     }
 }
 
-/* All succeeded: frees what only an undo needs. */
+/* All succeeded: counts it for the quotas, and frees what only an undo needs. */
 static void settle(struct tree *t, const struct tree_changes *c)
 {
+    quota_count(t, c);
     for (size_t i = 0; i < c->count; i++) {
         const struct tree_change *change = &c->list[i];
         if (change->kind == CHANGE_SET)
@@ -85,6 +86,14 @@ static bool allowed(const struct tree_transaction *tx, uint32_t ref, int permiss
     const struct tree_nodes *ns = &tx->t->nodes;
     return !tx->user->who ||
            acl_allows(acl_list(&ns->acls, node_acl(node_at(ns, ref))), permission, tx->user->who);
+}
+
+static int check_quota(const struct tree_transaction *tx, struct str path, int64_t nodes,
+                       int64_t bytes)
+{
+    struct tree *t = tx->t;
+    return t->quotas && t->enforces_quotas && tx->user->who ? quota_check(t, path, nodes, bytes)
+                                                            : 0;
 }
 
 /*
@@ -130,6 +139,7 @@ static int create(struct tree_transaction *tx, const struct keeper_op *op,
         return DROVER_EXISTS;
     if (m->owner > 0)
         return DROVER_NO_CHILDREN_FOR_EPHEMERALS;
+    TRY(check_quota(tx, path, 1, (int64_t)op->data.len));
     if (op->flags & KEEPER_EPHEMERAL && !tx->user->session)
         return DROVER_SESSION_EXPIRED;
 
@@ -171,6 +181,8 @@ static int find_version(const struct tree_transaction *tx, const struct keeper_o
     if (!ref)
         return DROVER_NO_NODE;
     struct tree_node *n = node_at(&tx->t->nodes, ref);
+    if (permission == ACL_WRITE)
+        TRY(check_quota(tx, op->path, 0, (int64_t)op->data.len - (int64_t)node_data(n).len));
     int32_t version = permission == ACL_ADMIN ? node_more(n)->aversion : n->version;
     if (op->version != KEEPER_ANY_VERSION && op->version != version)
         return DROVER_BAD_VERSION;
@@ -184,8 +196,11 @@ static int set(struct tree_transaction *tx, const struct keeper_op *op,
     uint32_t ref;
     TRY(find_version(tx, op, ACL_WRITE, &ref));
     struct tree_node *n = node_at(&tx->t->nodes, ref);
-    struct tree_undo undo = {
-        .ref = ref, .mzxid = n->mzxid, .mtime_ms = n->mtime_ms, .number = n->version};
+    struct tree_undo undo = {.ref = ref,
+                             .mzxid = n->mzxid,
+                             .mtime_ms = n->mtime_ms,
+                             .number = n->version,
+                             .data_len = (int32_t)node_data(n).len};
     if (tx->alone) { /* nothing after it can fail, so the data is replaced in place */
         node_set_data(&tx->t->nodes, n, op->data);
     } else {
@@ -273,6 +288,20 @@ static int (*const OPERATIONS[])(struct tree_transaction *, const struct keeper_
     [KEEPER_CHECK] = check,   [KEEPER_SET_ACL] = set_acl,
 };
 
+/*
+ * What clients may not change: a deletion gets the error that ZooKeeper has for its own nodes,
+ * anything else that of nodes without permission.
+ */
+static int check_reserved(const struct tree *t, const struct keeper_op *op)
+{
+    for (uint32_t i = 0; i < t->reserved_count && op->kind != KEEPER_CHECK; i++) {
+        struct str top = t->reserved[i];
+        if (str_starts(op->path, top) && (op->path.len == top.len || op->path.p[top.len] == '/'))
+            return op->kind == KEEPER_DELETE ? DROVER_BAD_ARGUMENT : DROVER_NO_AUTH;
+    }
+    return 0;
+}
+
 static void results_failed(struct keeper_result *results, size_t count, size_t at, int err)
 {
     keeper_results_release(results, at + 1);
@@ -288,6 +317,8 @@ int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
     changes_begin(c, t->zxid + 1, time_ms);
     for (size_t i = 0; i < count; i++) {
         int err = ops[i].refused;
+        if (!err && user->who)
+            err = check_reserved(t, &ops[i]);
         if (!err)
             err = OPERATIONS[ops[i].kind](&tx, &ops[i], &results[i]);
         if (err) {

@@ -162,6 +162,8 @@ void wire_serve(struct wire *w, struct local *l)
     w->l = l;
     w->gate_waiter = (struct gate_waiter){.moved = on_gate_moved, .arg = w};
     engine_listen(l, on_session_ended, w);
+    LOCKED(&l->lock);
+    l->tree.enforces_quotas = w->o.enforce_quota;
 }
 
 void wire_leave(struct wire *w)

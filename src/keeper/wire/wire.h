@@ -15,8 +15,8 @@
  * differences from ZooKeeper 3.8:
  *
  *   - Null data is returned as empty data.
- *   - Quota nodes have no effect.
  *   - Paths with characters beyond the Unicode basic plane are not changed.
+ *   - A quota on the root has no effect.
  *   - Watches of different kinds on one path are independent, as in 3.9.
  *   - The four-letter words leave out what has no meaning here (wire_values.c); hash is empty.
  *   - A wrong password for a session does not affect the client that owns it.
@@ -63,9 +63,10 @@ struct wire_options {
     int64_t hello_ms;                       /* from the connection to the connect request */
     const char *super_file;                 /* user:digest of the superuser; NULL: there is none */
     int digest;                             /* enum wire_digest */
-    bool require_auth; /* nothing is answered before the client is known by its digest */
-    bool skip_acl;     /* access lists are kept and not enforced */
-    uint32_t words;    /* the four-letter words allowed: wire_words_parse() */
+    bool require_auth;  /* nothing is answered before the client is known by its digest */
+    bool skip_acl;      /* access lists are kept and not enforced */
+    uint32_t words;     /* the four-letter words allowed: wire_words_parse() */
+    bool enforce_quota; /* refuse what exceeds a hard limit, warn of soft ones */
 };
 
 /* "ruok,mntr" or "*", as ZooKeeper's 4lw.commands.whitelist. */

@@ -237,6 +237,7 @@ struct wire_request {
     const char *name; /* as in `lop`; NULL: it does not count */
     struct reader r;  /* the arguments */
     int error;        /* as ZooKeeper numbers it */
+    bool keeps_body;  /* in spite of an error */
     int64_t zxid;     /* of a change, even if it was refused; 0: a read */
     bool no_zxid;     /* the header has zxid, whatever is known: it has not seen the tree */
     int64_t lsn;

@@ -108,6 +108,8 @@ static int check_path(struct keeper_op *op)
         return DROVER_BAD_ARGUMENT;
     if (path_is_valid(op->path, sequential))
         return 0;
+    if (!op->path.p && (op->kind == KEEPER_CREATE || op->kind == KEEPER_DELETE))
+        return DROVER_DAMAGED;
     if (!names || (op->kind != KEEPER_CREATE && op->kind != KEEPER_DELETE))
         return DROVER_BAD_ARGUMENT;
     if (op->kind == KEEPER_CREATE)
@@ -124,7 +126,7 @@ bool wire_read_op(struct wire_conn *c, int type, bool in_multi, struct reader *r
 
     if (!find_kind(type, &op.kind))
         return false;
-    op.path = jute_bytes(r);
+    op.path = jute_data(r);
     bool create = op.kind == KEEPER_CREATE;
     if (create || op.kind == KEEPER_SET)
         op.data = jute_data(r);
@@ -187,6 +189,7 @@ void wire_multi(struct wire_conn *c, struct wire_request *q)
     CLEANUP(arena_release) struct arena arena = {0};
     CLEANUP(mem_free) struct keeper_op *ops = NULL;
     size_t count = 0, cap = 0, acl_bytes = 0;
+    bool null_path = false;
     int type;
 
     while (!q->error && next_op(&q->r, &type)) {
@@ -195,6 +198,12 @@ void wire_multi(struct wire_conn *c, struct wire_request *q)
             q->error = WIRE_MARSHALLING_ERROR;
         else if ((acl_bytes += ops[count++].acl.len) > (size_t)c->w->o.packet_max)
             q->error = WIRE_SYSTEM_ERROR; /* resolving can make a list much longer */
+        else
+            null_path |= !ops[count - 1].path.p;
+    }
+    if (null_path && !q->error) { /* as in ZooKeeper, an error and an empty list of results */
+        q->error = WIRE_MARSHALLING_ERROR;
+        q->keeps_body = true;
     }
     if (!q->r.bad && !q->error && count) {
         struct keeper_result *results = arena_zalloc(&arena, count * sizeof *results);
@@ -224,7 +233,10 @@ static void read_one(struct wire_conn *c, int type, struct str path)
     wire_put_node(c, type, path, &v);
 }
 
-/* Each has its own result: a failed read does not stop the others. */
+/*
+ * Each has its own result: a failed read does not stop the others. A null path does, and as in
+ * ZooKeeper the answer then has both an error and the results before it.
+ */
 void wire_multi_read(struct wire_conn *c, struct wire_request *q)
 {
     int type;
@@ -233,8 +245,13 @@ void wire_multi_read(struct wire_conn *c, struct wire_request *q)
             q->error = WIRE_MARSHALLING_ERROR;
             break;
         }
-        struct str path = jute_bytes(&q->r);
+        struct str path = jute_data(&q->r);
         jute_bool(&q->r); /* this request sets no watches */
+        if (!path.p) {
+            q->error = WIRE_MARSHALLING_ERROR;
+            q->keeps_body = true;
+            break;
+        }
         if (!q->r.bad)
             read_one(c, type, path);
     }

@@ -6,6 +6,7 @@
  * the connection.
  */
 #include "keeper/path.h"
+#include "keeper/tree/quota.h"
 #include "keeper/wire/wire_impl.h"
 
 static const struct {
@@ -20,7 +21,8 @@ static const struct {
     {DROVER_NOT_EMPTY, -111},
     {DROVER_SESSION_EXPIRED, -112},
     {DROVER_BAD_ACL, -114},
-    {DROVER_DAMAGED, WIRE_MARSHALLING_ERROR},
+    {DROVER_QUOTA_EXCEEDED, -125},
+    {DROVER_DAMAGED, WIRE_MARSHALLING_ERROR}, /* a null path; a quota that cannot be read */
     {DROVER_NOT_TRIED, -2},
     {DROVER_UNIMPLEMENTED, WIRE_UNIMPLEMENTED},
 };
@@ -42,14 +44,29 @@ static struct tree *tree_of(struct wire_conn *c)
     return &c->w->l->tree;
 }
 
+/* As in ZooKeeper, the empty path is that of the root. */
+static struct str node_path(struct str path)
+{
+    return path.p && !path.len ? STR("/") : path;
+}
+
+static int look(const struct tree *t, struct str path, struct tree_view *ret_view)
+{
+    if (!path.p)
+        return DROVER_DAMAGED;
+    path = node_path(path);
+    return path_is_valid(path, false) ? tree_look(t, path, ret_view) : DROVER_NO_NODE;
+}
+
 bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire_request *q,
                struct tree_view *ret_view)
 {
-    int err = path_is_valid(path, false) ? tree_look(tree_of(c), path, ret_view) : DROVER_NO_NODE;
+    int err = look(tree_of(c), path, ret_view);
     q->lsn = tree_of(c)->zxid;
     if (!err) {
         const struct keeper_stat *stat = &ret_view->stat;
-        q->lsn = stat->mzxid > stat->pzxid ? stat->mzxid : stat->pzxid;
+        if (!quota_may_change(tree_of(c), path))
+            q->lsn = stat->mzxid > stat->pzxid ? stat->mzxid : stat->pzxid;
         if (q->lsn < c->w->acl_lsn)
             q->lsn = c->w->acl_lsn;
         if (permission && !acl_allows(ret_view->acl, permission, &c->who))
@@ -83,11 +100,12 @@ static void op_change(struct wire_conn *c, struct wire_request *q)
 
 /*
  * One watch too many is an error: the client must know that it was not set. A truncated request
- * sets none.
+ * sets none. No node has a null path, one with a NUL, or a longer one.
  */
 static void watch(struct wire_conn *c, struct str path, int mode, struct wire_request *q)
 {
-    if (q->r.bad)
+    if (q->r.bad || !path.p || path.len > PATH_MAX_LEN ||
+        (path.len && memchr(path.p, '\0', path.len)))
         return;
     if (c->watch_len < WIRE_WATCHES_MAX || wire_watch_has(c, path, WIRE_WATCH_ANY))
         wire_watch_add(c, path, mode);
@@ -97,13 +115,13 @@ static void watch(struct wire_conn *c, struct str path, int mode, struct wire_re
 
 static void op_exists(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(&q->r);
+    struct str path = jute_data(&q->r);
     bool watched = jute_bool(&q->r);
     struct tree_view v;
     bool found = wire_look(c, path, 0, q, &v);
     if (path.len && memchr(path.p, '\0', path.len))
         q->error = wire_error(DROVER_BAD_ARGUMENT);
-    if (watched && path_is_valid(path, false))
+    if (watched && path.p)
         watch(c, path, WIRE_WATCH_DATA, q);
     if (found)
         jute_put_stat(&c->w->body, &v.stat);
@@ -114,7 +132,7 @@ static void put_children(struct wire_conn *c, struct str path)
     CLEANUP(buf_release) struct buf names = {0};
     struct keeper_stat stat;
     size_t count = 0;
-    tree_children(tree_of(c), path, &names, &count, &stat);
+    tree_children(tree_of(c), node_path(path), &names, &count, &stat);
     jute_put_i32(&c->w->body, (int32_t)count);
     const char *name = names.p;
     for (size_t i = 0; i < count; i++, name += strlen(name) + 1)
@@ -133,7 +151,7 @@ void wire_put_node(struct wire_conn *c, int type, struct str path, const struct 
 
 static void op_read(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(&q->r);
+    struct str path = jute_data(&q->r);
     bool watched = jute_bool(&q->r);
     struct tree_view v;
     if (!wire_look(c, path, ACL_READ, q, &v))
@@ -145,7 +163,7 @@ static void op_read(struct wire_conn *c, struct wire_request *q)
 
 static void op_get_acl(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(&q->r);
+    struct str path = jute_data(&q->r);
     struct tree_view v;
     if (!wire_look(c, path, ACL_READ | ACL_ADMIN, q, &v))
         return;
@@ -158,7 +176,7 @@ static void op_get_acl(struct wire_conn *c, struct wire_request *q)
 
 static void op_sync(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(&q->r);
+    struct str path = jute_data(&q->r);
     q->lsn = tree_of(c)->zxid;
     jute_put_bytes(&c->w->body, path);
 }
@@ -171,7 +189,7 @@ static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exi
                         struct wire_request *q)
 {
     struct tree_view v;
-    bool there = tree_look(tree_of(c), path, &v) == 0;
+    bool there = look(tree_of(c), path, &v) == 0;
     int64_t now = tree_of(c)->zxid;
     if (mode & (WIRE_WATCH_PERSISTENT | WIRE_WATCH_RECURSIVE))
         watch(c, path, mode, q);
@@ -203,8 +221,10 @@ static void op_set_watches(struct wire_conn *c, struct wire_request *q)
     for (int list = 0; list < lists; list++) {
         int32_t count = jute_i32(&q->r);
         for (int32_t i = 0; i < count && !q->r.bad; i++) {
-            struct str path = jute_bytes(&q->r);
-            if (!q->r.bad && path_is_valid(path, false))
+            struct str path = jute_data(&q->r);
+            if (!path.p)
+                q->error = WIRE_MARSHALLING_ERROR;
+            else if (!q->r.bad && !q->error)
                 bring_watch(c, path, MODES[list], list == EXISTS, since, q);
         }
     }
@@ -213,12 +233,10 @@ static void op_set_watches(struct wire_conn *c, struct wire_request *q)
 
 static void op_add_watch(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(&q->r);
+    struct str path = jute_data(&q->r);
     int32_t mode = jute_i32(&q->r);
     if (mode < 0 || mode > 1)
         q->error = WIRE_MARSHALLING_ERROR;
-    else if (!path_is_valid(path, false))
-        q->error = wire_error(DROVER_BAD_ARGUMENT);
     else
         watch(c, path, mode ? WIRE_WATCH_RECURSIVE : WIRE_WATCH_PERSISTENT, q);
     jute_put_i32(&c->w->body, 0);
@@ -229,9 +247,10 @@ static void op_remove_watches(struct wire_conn *c, struct wire_request *q)
 {
     static const int MODES[] = {
         [1] = WIRE_WATCH_ON_CHILDREN, [2] = WIRE_WATCH_ON_DATA, [3] = WIRE_WATCH_ANY};
-    struct str path = jute_bytes(&q->r);
+    struct str path = jute_data(&q->r);
     int32_t kind = jute_i32(&q->r);
-    if (kind < 1 || kind > 3) {
+    bool absent = !path.p || (path.len && !memchr(path.p, '/', path.len));
+    if (kind < 1 || kind > 3 || (absent && q->type == WIRE_CHECK_WATCHES)) {
         q->error = WIRE_MARSHALLING_ERROR;
         return;
     }
@@ -263,27 +282,16 @@ static void op_get_ephemerals(struct wire_conn *c, struct wire_request *q)
 
 static void op_count_descendants(struct wire_conn *c, struct wire_request *q)
 {
-    struct str path = jute_bytes(&q->r);
+    struct str path = jute_data(&q->r);
     const struct tree_nodes *ns = &tree_of(c)->nodes;
     struct tree_view v;
     int32_t count = 0;
 
     if (!wire_look(c, path, ACL_READ, q, &v))
         return;
-    uint32_t top = nodes_find(ns, path);
-    /* Down to a child, else to the next sibling, of an ancestor if need be. */
-    for (uint32_t ref = top;; count++) {
-        const struct tree_node *n = node_at(ns, ref);
-        if (n->more && n->more->first_child) {
-            ref = n->more->first_child;
-            continue;
-        }
-        while (ref != top && !node_at(ns, ref)->next)
-            ref = node_at(ns, ref)->parent;
-        if (ref == top)
-            break;
-        ref = node_at(ns, ref)->next;
-    }
+    uint32_t top = nodes_find(ns, node_path(path));
+    for (uint32_t ref = top; (ref = nodes_next(ns, top, ref));)
+        count++;
     jute_put_i32(&c->w->body, count);
     q->lsn = tree_of(c)->zxid;
 }
@@ -370,7 +378,7 @@ static void put_answer(struct wire_conn *c, int32_t xid, const struct wire_reque
                        enum wire_latency_kind kind)
 {
     struct wire *w = c->w;
-    size_t body_len = q->error ? 0 : w->body.len;
+    size_t body_len = q->error && !q->keeps_body ? 0 : w->body.len;
     if (c->told_zxid < q->zxid)
         c->told_zxid = q->zxid;
     w->head.len = 0;

@@ -24,6 +24,8 @@
  * ZooKeeper's errors and ours. Others (not implemented by the server, marshalling) are IO. When a
  * session moved to another connection, the request did not happen; UNKNOWN allows that.
  */
+enum { ZK_QUOTA_EXCEEDED = -125 }; /* newer than the library */
+
 static const struct {
     int rc, err;
 } errors[] = {
@@ -37,6 +39,7 @@ static const struct {
     {ZNOAUTH, DROVER_NO_AUTH},
     {ZAUTHFAILED, DROVER_NO_AUTH},
     {ZINVALIDACL, DROVER_NO_AUTH},
+    {ZK_QUOTA_EXCEEDED, DROVER_QUOTA_EXCEEDED},
     {ZCONNECTIONLOSS, DROVER_UNKNOWN},
     {ZOPERATIONTIMEOUT, DROVER_UNKNOWN},
     {ZSYSTEMERROR, DROVER_UNKNOWN},
