@@ -11,20 +11,8 @@
  * order of the requests, and the event of a watch leaves before the first answer that could show
  * the change.
  *
- * Reconfiguration is refused, and SASL is answered as by a ZooKeeper that has none. Other
- * differences from ZooKeeper 3.8:
- *
- *   - Null data is returned as empty data.
- *   - Paths with characters beyond the Unicode basic plane are not changed.
- *   - A quota on the root has no effect.
- *   - Watches of different kinds on one path are independent, as in 3.9.
- *   - The four-letter words leave out what has no meaning here (wire_values.c); hash is empty.
- *   - A wrong password for a session does not affect the client that owns it.
- *   - Without options, session timeouts are from 1 s to 1 h, and the connections of one address are
- *     limited only by those of all: the clients of a loopback address are all of them.
- *   - A truncated request ends its connection; ZooKeeper answers with an error.
- *   - With an opportunistic journal or none, a client may reconnect that has seen
- *     lost transactions.
+ * Reconfiguration is refused, and SASL is answered as by a ZooKeeper that has none.
+ * doc/zookeeper.md has what is supported, and every known difference from ZooKeeper 3.8.
  */
 #ifndef KEEPER_WIRE_WIRE_H
 #define KEEPER_WIRE_WIRE_H
