@@ -239,8 +239,10 @@ class Steps:
         return path
 
     def seen_path(self, actor):
-        """Of a node to be watched: often the actor's own."""
-        return f"{ROOT}/own-{actor}" if self.rare(6) else self.path()
+        """Of a node to be watched: often the actor's own. Never null: ZooKeeper cannot close a connection that
+        has such a watch."""
+        path = f"{ROOT}/own-{actor}" if self.rare(6) else self.path()
+        return ROOT if path is None else path
 
     def version(self):
         return self.choose({-1: 12, 0: 8, 1: 3, 2: 2, 3: 1, -2: 1, (1 << 31) - 1: 1})
