@@ -18,6 +18,7 @@ waited for, so that it belongs to the step that caused it.
 """
 
 import itertools
+import re
 import time
 
 import wire_client as wire
@@ -28,6 +29,8 @@ from wire_random_steps import ACTORS, CREDENTIALS, KEPT, ROOT, build
 SILENCE_S = 30
 LONG = 7  # that many notes are not shown
 SHORT_TTL_MS = 1000
+WORDS = {"ruok": "", "isro": "", "wchs": "Total", "srvr": "Mode|Node count", "stat": "Mode|Node count",
+         "mntr": "zk_(znode|ephemerals|watch)_count|zk_server_state"}
 CREATES = (wire.CREATE, wire.CREATE2, wire.CREATE_CONTAINER, wire.CREATE_TTL)
 CHANGES = (*CREATES, wire.DELETE, wire.SET_DATA, wire.SET_ACL)
 PASSWORDS = {"right": lambda p: p, "wrong": lambda p: bytes(b ^ 1 for b in p), "short": lambda p: p[:8],
@@ -175,7 +178,9 @@ class Side:
                 self.note(name, type(end).__name__)
 
     def do_word(self, name, word):
-        self.note(name, wire.four_letters(self.port, word))
+        """Of the longer answers the lines that say the same of both servers."""
+        answer = wire.four_letters(self.port, word)
+        self.note(name, sorted(line for line in answer.splitlines() if re.match(WORDS[word], line)))
 
     def do_bytes(self, name, data):
         link = self.links.pop(name)
@@ -356,6 +361,7 @@ class Side:
                     link.call(wire.close_session())
         self.remove(self.root)
         self.remove("/zookeeper/quota" + self.root)
+        self.wait_for_removals()
         self.observer.end()
 
     def remove(self, path):

@@ -114,7 +114,7 @@ class Steps:
         actor = self.random.choice(ACTORS)
         return self.choose({
             self.call: 800, self.burst: 50, self.packet: 60, self.strange_xid: 6, self.hello: 30,
-            self.bad_bytes: 8, self.close: 12, self.probe: 8, self.bad_hello: 8, self.word: 5,
+            self.bad_bytes: 8, self.close: 12, self.probe: 8, self.bad_hello: 8, self.word: 10,
             self.expire: 0.3, self.unknown: 6, self.largest: 3})(actor)
 
     def call(self, actor):
@@ -152,7 +152,7 @@ class Steps:
         return [(actor, "expire")] + self.welcome_back(actor)
 
     def word(self, _actor):
-        return [("-", "word", self.pick("ruok", "isro"))]
+        return [("-", "word", self.pick("ruok", "isro", "wchs", "srvr", "stat", "mntr"))]
 
     # Packets that no client sends.
 

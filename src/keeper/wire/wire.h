@@ -14,15 +14,16 @@
  * Reconfiguration is refused, and SASL is answered as by a ZooKeeper that has none. Other
  * differences from ZooKeeper 3.8:
  *
- *   - Null data is returned as empty data.
  *   - Paths with characters beyond the Unicode basic plane are not changed.
  *   - A quota on the root has no effect.
  *   - Watches of different kinds on one path are independent, as in 3.9.
+ *   - checkWatches finds the watches of its own connection only.
+ *   - A check outside of a transaction is answered if it succeeds, too.
+ *   - A failed request gets no zxid.
  *   - The four-letter words leave out what has no meaning here (wire_values.c); hash is empty.
  *   - A wrong password for a session does not affect the client that owns it.
  *   - Without options, session timeouts are from 1 s to 1 h, and the connections of one address are
  *     limited only by those of all: the clients of a loopback address are all of them.
- *   - A truncated request ends its connection; ZooKeeper answers with an error.
  *   - With an opportunistic journal or none, a client may reconnect that has seen
  *     lost transactions.
  */
