@@ -26,7 +26,8 @@ MASKED = {
 
 PATHS = [ROOT + path for path in [
     "", "/a", "/a", "/a", "/b", "/b", "/a/x", "/a/x", "/a/y", "/a/x/1", "/b/x", "/b/xx", "/a/\u00e9",
-    "/own-a", "/own-b", "/own-c", "/\u4e2d", "/a/s-0000000000", "/a/0000000001", "/a/x/s-0000000002", "/absent/x", "/ "]]
+    "/own-a", "/own-b", "/own-c", "/\u4e2d", "/a/s-0000000000", "/a/0000000001", "/a/x/s-0000000002",
+    "/absent/x", "/ "]]
 KEPT_PATHS = [KEPT, KEPT + "/c", KEPT + "/c", KEPT + "/d", KEPT + "/c/1", KEPT + "/c/2", KEPT + "/c/1/1",
               KEPT + "/t", KEPT + "/t/1"]
 SPECIAL = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", "/zookeeper/absent",
