@@ -169,7 +169,7 @@ def replay(servers, path, say):
 def start_servers():
     """Both look for containers to remove every 100 ms."""
     with tempfile.TemporaryDirectory(prefix="drover-random-") as directory, zk.Ensemble(directory) as ensemble:
-        server = Server("--data", directory + "/data", "--zk-reap", "100ms", *KEEPER_ONLY)
+        server = Server("--data", directory + "/data", "--zk-reap", "100ms", "--zk-enforce-quota", *KEEPER_ONLY)
         try:
             server.start()
             yield Servers(ensemble.nodes[0].port, server.zk_port)

@@ -274,11 +274,12 @@ static void step_hello(struct world *w, struct client *c)
 
 static void step_request(struct world *w, struct client *c)
 {
-    uint8_t type = reader_u8(&w->in), count = reader_u8(&w->in) % FIELDS_MAX;
+    int32_t type = TYPES[reader_u8(&w->in) % (sizeof TYPES / sizeof *TYPES)];
+    uint8_t count = reader_u8(&w->in) % FIELDS_MAX;
     struct buf b = {0};
 
     jute_put_i32(&b, ++w->next_xid);
-    jute_put_i32(&b, TYPES[type % (sizeof TYPES / sizeof *TYPES)]);
+    jute_put_i32(&b, type);
     for (uint8_t i = 0; i < count; i++) {
         uint8_t what = reader_u8(&w->in);
 
@@ -287,7 +288,7 @@ static void step_request(struct world *w, struct client *c)
     if (!c->greeted || c->count == OUTSTANDING_MAX)
         c->strict = false;
     if (c->strict)
-        c->xids[(c->first + c->count++) % OUTSTANDING_MAX] = w->next_xid;
+        c->xids[(c->first + c->count++) % OUTSTANDING_MAX] = type == WIRE_PING ? -2 : w->next_xid;
     send_packet(w, c, (struct str){b.p, b.len});
     buf_release(&b);
 }

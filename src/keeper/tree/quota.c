@@ -215,10 +215,11 @@ int quota_check(struct tree *t, struct str path, int64_t nodes, int64_t bytes)
     struct quota limit, is;
     size_t len;
     uint32_t limits = find_limits(t, path, &len), stats = limits ? find_below(t, len, STATS) : 0;
+    if (limits && !parse(node_data(node_at(&t->nodes, limits)), &limit))
+        return DROVER_DAMAGED;
     if (!stats)
         return 0;
-    if (!parse(node_data(node_at(&t->nodes, limits)), &limit) ||
-        !parse(node_data(node_at(&t->nodes, stats)), &is))
+    if (!parse(node_data(node_at(&t->nodes, stats)), &is))
         return DROVER_DAMAGED;
     struct str prefix = {t->quota_path.p + ROOT.len, len - ROOT.len};
     if (nodes)

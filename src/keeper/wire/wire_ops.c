@@ -285,7 +285,7 @@ static void op_count_descendants(struct wire_conn *c, struct wire_request *q)
     struct str path = jute_data(&q->r);
     const struct tree_nodes *ns = &tree_of(c)->nodes;
     struct tree_view v;
-    int32_t count = 0;
+    int32_t count = !path.len; /* for the empty path, ZooKeeper counts the root */
 
     if (!wire_look(c, path, ACL_READ, q, &v))
         return;

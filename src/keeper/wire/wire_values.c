@@ -93,6 +93,12 @@ void wire_put_connections(struct wire *w, struct report *r)
 
 /* The server. */
 
+/* ZooKeeper has the root twice, as "" and as "/". */
+static int64_t node_count(const struct tree *t)
+{
+    return (int64_t)t->nodes.count + 1;
+}
+
 static void put_version(struct report *r)
 {
     report_text(r, "Zookeeper version", "version", VERSION);
@@ -118,7 +124,7 @@ static void put_statistics(struct wire *w, struct report *r)
     report_text(r, "Mode", "server_state", "standalone");
     report_int(r, NULL, "uptime", clock_boot_ms() - w->started_ms);
     report_close(r, '}');
-    report_int(r, "Node count", "node_count", t->nodes.count);
+    report_int(r, "Node count", "node_count", node_count(t));
 }
 
 void wire_put_server(struct wire *w, struct report *r)
@@ -198,7 +204,7 @@ void wire_put_monitor(struct wire *w, struct report *r)
         {"packets_sent", t->sent},
         {"num_alive_connections", w->conn_count},
         {"outstanding_requests", w->unsent},
-        {"znode_count", l->tree.nodes.count},
+        {"znode_count", (uint64_t)node_count(&l->tree)},
         {"watch_count", w->watch_count},
         {"ephemerals_count", l->tree.ephemerals},
         {"approximate_data_size", l->tree.nodes.bytes},

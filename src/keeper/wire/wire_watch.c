@@ -71,20 +71,14 @@ static struct wire_watch *find(struct wire_conn *c, struct str path)
 }
 
 /*
- * ZooKeeper has two tables of watches, and an addWatch is in both. Its count is of both; its lists,
- * and the summary, are of the first.
+ * Counts the modes that an entry gets instead of those that it has. ZooKeeper has two tables of
+ * watches, on data and on children. Its count is of both; its lists, and the summary, are of the
+ * first.
  */
-enum {
-    IN_ADDED = WIRE_WATCH_PERSISTENT | WIRE_WATCH_RECURSIVE,
-    IN_FIRST = WIRE_WATCH_DATA | IN_ADDED,
-    IN_SECOND = WIRE_WATCH_CHILDREN | IN_ADDED,
-};
-
-/* Counts the modes that an entry gets instead of those that it has. */
 static void recount(struct wire_watch *w, int modes)
 {
-    int first = !!(modes & IN_FIRST) - !!(w->modes & IN_FIRST);
-    int second = !!(modes & IN_SECOND) - !!(w->modes & IN_SECOND);
+    int first = !!(modes & WIRE_WATCH_ON_DATA) - !!(w->modes & WIRE_WATCH_ON_DATA);
+    int second = !!(modes & WIRE_WATCH_ON_CHILDREN) - !!(w->modes & WIRE_WATCH_ON_CHILDREN);
     w->c->listed += (uint32_t)first;
     w->c->w->watch_count += (uint64_t)(first + second);
 }
@@ -218,7 +212,7 @@ void wire_watch_clear(struct wire_conn *c)
 static const struct wire_watch *listed(const struct tree_watch *watch)
 {
     const struct wire_watch *w = (const struct wire_watch *)watch;
-    return watch->fire == fire && w->modes & IN_FIRST ? w : NULL;
+    return watch->fire == fire && w->modes & WIRE_WATCH_ON_DATA ? w : NULL;
 }
 
 /* The first watch of a path, from `watch` on, that is listed. */
