@@ -51,7 +51,7 @@ struct drover_client;
 struct drover_client_options {
     const char *server; /* URLs, comma-separated; NULL: $DROVER_URL, else http://127.0.0.1:8048 */
     const char *token;  /* NULL: $DROVER_TOKEN, else none */
-    int64_t clientid;   /* owner of claims; 0: drawn from the system's random source */
+    int64_t clientid;   /* owner of claims; 0: the process's id, which is drawn at random once */
     int64_t retry_ms;   /* how long to retry; 0: 30 s; negative: never */
     int stop_fd;        /* when it becomes readable, calls return CLOSED; 0: none */
 };
