@@ -80,7 +80,7 @@ int drover_client_groups(struct drover_client *c, struct drover_groups *ret_grou
 /*
  * A hold renews a claimed task: a thread of the client extends the claim by duration_ms, well
  * before it runs out. Each renewal changes the task's id; the hold knows the current one. It copies
- * the task.
+ * the task. NULL: the task's data is not UTF-8 text, so it was not claimed from a server.
  */
 struct drover_hold;
 
