@@ -82,6 +82,7 @@ static int open_all(struct drover_store *s, const struct drover_store_options *o
         return err_set(e, err, "cannot open a session: %s", drover_err_message(err));
     if (s->journal) {
         so.journal = own_journal_append;
+        so.journal_now = o->mode == DROVER_OPPORTUNISTIC ? own_journal_append_now : NULL;
         so.journal_arg = s->journal;
         own_journal_set_barrier(s->journal, barrier, s);
     }

@@ -245,14 +245,17 @@ static void take_over(struct service *s, const struct task_load *l)
 static int raise_ceiling(struct service *s, struct err_info *e)
 {
     char bytes[TASK_NODE_HEAD_LEN_MAX];
-    if (!keeper_may_lose(s->keeper))
+    if (!keeper_may_lose(s->keeper) && !s->o.journal_now)
         return 0;
     s->tree->losable = TASK_TREE_LOSABLE;
     struct task_node_head head =
         task_tree_head(s->tree, store_last_id(s->store), store_top_id(s->store));
     size_t len = task_node_head_encode(&head, bytes);
-    int err =
-        keeper_set(s->keeper, TASK_NODE_HEAD, (struct str){bytes, len}, KEEPER_ANY_VERSION, NULL);
+    struct str data = {bytes, len};
+    struct keeper_op op = keeper_op_set(TASK_NODE_HEAD, data, KEEPER_ANY_VERSION);
+    int err = s->o.journal_now ? s->o.journal_now(s->o.journal_arg, &op, 1) : 0;
+    if (!err)
+        err = keeper_set(s->keeper, TASK_NODE_HEAD, data, KEEPER_ANY_VERSION, NULL);
     if (!err)
         err = keeper_flush(s->keeper);
     if (err)
