@@ -51,7 +51,7 @@ struct drover_client;
 struct drover_client_options {
     const char *server; /* URLs, comma-separated; NULL: $DROVER_URL, else http://127.0.0.1:8048 */
     const char *token;  /* NULL: $DROVER_TOKEN, else none */
-    int64_t clientid;   /* owner of claims; 0: drawn from the system's random source */
+    int64_t clientid;   /* owner of claims; 0: the process's id, which is drawn at random once */
     int64_t retry_ms;   /* how long to retry; 0: 30 s; negative: never */
     int stop_fd;        /* when it becomes readable, calls return CLOSED; 0: none */
 };
@@ -80,7 +80,7 @@ int drover_client_groups(struct drover_client *c, struct drover_groups *ret_grou
 /*
  * A hold renews a claimed task: a thread of the client extends the claim by duration_ms, well
  * before it runs out. Each renewal changes the task's id; the hold knows the current one. It copies
- * the task.
+ * the task. NULL: the task's data is not UTF-8 text, so it was not claimed from a server.
  */
 struct drover_hold;
 

@@ -44,14 +44,14 @@ extern "C" {
 
 struct drover_queues;
 
-enum { DROVER_QUEUE_NAME_SIZE = 33 }; /* with the NUL */
+enum { DROVER_QUEUE_NAME_SIZE = 33 }; /* of a name that drover_queue_create() makes, with its NUL */
 
 struct drover_queues_options {
     const char *server; /* URL of the messages; NULL: $DROVER_URL, else http://127.0.0.1:8048 */
     const char *token;  /* NULL: $DROVER_TOKEN, else none */
     const char *keeper; /* zk://...; NULL: ask the server */
     const char *auth;   /* "user:password" for the keeper; NULL: none */
-    const char *ns;     /* the namespace; NULL: /mozilla-qdo */
+    const char *ns;     /* the namespace; NULL: ask the server */
     int timeout_ms;     /* session timeout; 0: 10 s */
 };
 
@@ -62,8 +62,15 @@ int drover_queues_open(const struct drover_queues_options *o, struct drover_queu
 /* Free all workers before. */
 void drover_queues_close(struct drover_queues *qs);
 
+/*
+ * Creates a queue with a random name, or with this one: at most 64 letters, digits, '.', '_' and
+ * '-', the first a letter or digit. EXISTS: there is one. The tasks of the group of that name, if
+ * there are any, become its messages.
+ */
 int drover_queue_create(struct drover_queues *qs, char ret_name[DROVER_QUEUE_NAME_SIZE],
                         struct drover_error *ret_error);
+int drover_queue_create_named(struct drover_queues *qs, const char *name,
+                              struct drover_error *ret_error);
 
 /* Removes the queue. Its messages stay until retention removes them. */
 int drover_queue_remove(struct drover_queues *qs, const char *queue,
@@ -74,9 +81,9 @@ int drover_queue_post(struct drover_queues *qs, const char *queue, const char *d
                       int64_t *ret_id, struct drover_error *ret_error);
 
 /*
- * Reads the messages after the id `after`, at most `limit` (0: 100), and returns their number. The
- * timespec of a message is the time when it was posted. The queue "qdo_error" holds failed
- * messages.
+ * Reads the messages after the id `after`, at most `limit`, and returns their number. 0, or more
+ * than 1000: as many as fit into one answer, 1000 or a MiB. The timespec of a message is the time
+ * when it was posted. The queue "qdo_error" holds failed messages.
  */
 int drover_queue_read(struct drover_queues *qs, const char *queue, int64_t after, size_t limit,
                       struct drover_result *ret_result, struct drover_error *ret_error);
@@ -124,7 +131,8 @@ struct drover_worker_options {
     int64_t back_off_ms; /* before the first retry; doubles with each further one; 0: 1 s */
     int parallel;        /* messages processed at the same time; 0: 1 */
     int64_t quiet_ms;    /* re-balance after no change for this long; 0: 3 s; negative: at once */
-    int64_t poll_ms;     /* read an empty queue this often even without news; 0: 10 s */
+    int64_t poll_ms;     /* read an empty queue this often even without news; 0: 10 s. The server
+                            has no news of named queues in a namespace that is not its own */
     const char *const *only; /* only these queues; NULL: all */
     size_t only_count;
 };

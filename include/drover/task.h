@@ -77,7 +77,15 @@ void drover_groups_release(struct drover_groups *g);
  * returns at once; its change is on disk at most 100 ms later. MEMORY: nothing is stored.
  *
  * The store keeps its files below `dir`. `drover serve` has the same format, so a server can open
- * the directory later. Instead of a directory, the program can provide its own journal.
+ * the directory later. Instead of a directory, the program can provide its own journal, or name an
+ * ensemble as in drover_keeper_open() (zk://host:port/chroot): then the tasks are those of the
+ * servers on that ensemble, one process at a time has them, every call returns when the ensemble
+ * has the change, and a call gets NOT_LEADER while the process has no session. After a crash the
+ * ensemble waits for the end of the session before another process can open the store.
+ *
+ * Group and data are UTF-8 text, because the server and its clients pass them as JSON. Other bytes
+ * are refused with BAD_ARGUMENT, here and in drover/client.h; so what was stored comes back as it
+ * was. Encode binary data, for example as base64.
  */
 struct drover_store;
 
@@ -109,12 +117,13 @@ struct drover_journal {
 
 struct drover_store_options {
     enum drover_mode mode;
-    const char *dir;                      /* created if it does not exist */
-    const struct drover_journal *journal; /* instead of dir; the struct is copied */
-    int64_t snapshot_every;               /* transactions between snapshots; 0: 200,000 */
+    const char *dir;                            /* created if it does not exist; or zk://... */
+    const struct drover_journal *journal;       /* instead of dir; the struct is copied */
+    int64_t snapshot_every;                     /* transactions between snapshots; 0: 200,000 */
+    const struct drover_keeper_options *keeper; /* of zk://...; NULL: the defaults */
 };
 
-/* IN_USE: another process has the directory open. */
+/* IN_USE: another process has the directory open, or leads on the ensemble. */
 int drover_store_open(const struct drover_store_options *o, struct drover_store **ret_store,
                       struct drover_error *ret_error);
 
@@ -141,7 +150,10 @@ int drover_store_list(struct drover_store *s, const char *group, size_t limit, i
 
 int drover_store_groups(struct drover_store *s, struct drover_groups *ret_groups);
 
-/* The number of tasks; the last id that the store assigned. */
+/*
+ * The number of tasks; the last id that the store gave, also before a restart. After a crash in
+ * OPPORTUNISTIC mode: the last one that is on disk.
+ */
 int64_t drover_store_count(struct drover_store *s);
 int64_t drover_store_latest_id(struct drover_store *s);
 

@@ -105,7 +105,8 @@ int drover_world_fail(struct drover_world *w, const char *node, const char *erro
 int drover_world_remove(struct drover_world *w, const char *node, struct drover_error *ret_error);
 
 /*
- * Lists tasks in a state, ordered by node, after `after` (NULL: from the start), at most `limit`.
+ * Lists tasks in a state, ordered by node, after `after` (NULL: from the start), at most `limit`
+ * (0: all).
  */
 int drover_world_ls(struct drover_world *w, enum drover_world_state state, const char *after,
                     size_t limit, struct drover_world_list *ret_list,

@@ -82,6 +82,13 @@ static bool is_half_pair(const char *p, const char *end)
            (unsigned char)p[1] <= 0xbf && ((unsigned char)p[2] & 0xc0) == 0x80;
 }
 
+/* Two halves side by side: the reader would make one character of them. */
+static bool is_split_pair(const char *p, const char *end)
+{
+    return is_half_pair(p, end) && (unsigned char)p[1] < 0xb0 && is_half_pair(p + 3, end) &&
+           (unsigned char)p[4] >= 0xb0;
+}
+
 /* Writes one character that must be escaped. Returns its length in the input. */
 static size_t put_special(struct buf *b, const char *p, const char *end)
 {
@@ -123,7 +130,7 @@ bool json_is_text(struct str text)
     size_t len;
     for (const char *p = text.p; p < end; p += len) {
         len = utf8_len(p, end);
-        if (!len && is_half_pair(p, end))
+        if (!len && is_half_pair(p, end) && !is_split_pair(p, end))
             len = 3;
         if (!len)
             return false;

@@ -5,6 +5,14 @@
 
 enum { POST_AT_ONCE = 500, POST_LEN_MAX = 512 * 1024, MESSAGE_LEN_MAX = 1000 * 1000 };
 
+/* What the server says of a queue, if anything. */
+static void print_warning(struct str queue, const struct json *reply)
+{
+    struct str warning = json_text_of(reply, "warning");
+    if (warning.len)
+        client_error("queue %.*s: %.*s", STR_ARGS(queue), STR_ARGS(warning));
+}
+
 /* ls: the server returns a long list in pages, which are shown as one. */
 
 static int run_ls(const struct cmd_call *call)
@@ -33,10 +41,13 @@ static int run_ls(const struct cmd_call *call)
     } while (json_get(reply.json, "next"));
     json_close(&list, ']');
     json_close(&list, '}');
+    const struct json *queues = json_get(json_parse(&c.arena, buf_str(&list), &e), "queues");
     if (call->client.json)
         puts(buf_text(&list));
     else
-        verb_print_columns(json_get(json_parse(&c.arena, buf_str(&list), &e), "queues"), columns);
+        verb_print_columns(queues, columns);
+    json_each(queue, json_list(queues))
+        print_warning(json_text_of(queue, "queue"), queue);
     return CMD_OK;
 }
 
@@ -60,6 +71,7 @@ static int send_messages(struct post *p)
                     client_quote(&p->client, str_of(p->call->operands[0]))));
     p->count = p->body.len = 0;
     verb_print(p->call, &reply, verb_print_word);
+    print_warning(str_of(p->call->operands[0]), reply.json);
     arena_reset(&p->client.arena);
     return CMD_OK;
 }
@@ -111,12 +123,13 @@ static const struct verb_column MESSAGES[] = {
 };
 
 static const struct cmd *const COMMANDS[] = {
-    VERB_CMD("queue create", "create a queue", NULL,
-             "Creates a queue and prints its name, 32 hex digits.", NULL, "POST", "/v1/queues",
-             .print = verb_print_word),
+    VERB_CMD("queue create", "create a queue", "[NAME]",
+             "Creates a queue and prints its name, by default 32 random hex digits.", NULL, "POST",
+             "/v1/queues", .body = "queue=1", .print = verb_print_word),
     CMD("queue ls", "list the queues", NULL,
         "Lists the queues, with the id of the last message that was handled and the\n"
-        "worker that owns the queue.",
+        "worker that owns the queue. Warns of a queue whose last id is beyond its newest\n"
+        "message, because workers skip what is posted to it.",
         NULL, CMD_JSON, run_ls),
     CMD("queue post", "post messages to a queue", "QUEUE [MESSAGE]...",
         "Posts messages at the end of a queue and prints their ids. Without MESSAGE, each\n"
@@ -127,7 +140,8 @@ static const struct cmd *const COMMANDS[] = {
              "that failed.",
              CMD_OPTIONS({"after", "ID", "Start after this message. Default: at the first.",
                           option_number, NULL, 0, INT64_MAX},
-                         {"limit", "N", "At most N. Default: 100.", option_number, NULL, 1, 1000}),
+                         {"limit", "N", "At most N; 0: as many as fit, up to 1000. Default: 100.",
+                          option_number, NULL, 0, 1000}),
              "GET", "/v1/queues/{1}/messages", .list = "messages", .columns = MESSAGES),
     VERB_CMD("queue rm", "remove queues", "QUEUE...", "Removes queues and their messages.", NULL,
              "DELETE", "/v1/queues/{1}", .flags = VERB_EACH),

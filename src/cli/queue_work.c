@@ -72,7 +72,7 @@ static int handle(void *arg, struct drover_message *m)
 {
     const struct cmd_call *call = arg;
     struct attempts *a = attempts_of(m);
-    char queue[64], id[64], fence[64];
+    char queue[128], id[64], fence[64];
     struct worker_item item = {
         .input = {m->data, m->data_len},
         .variables = {queue, id, fence},
@@ -271,7 +271,9 @@ const struct cmd cmd_queue_work = CMD_INIT(
          "Session timeout: others take over the queues of a worker that the keeper has not\n"
          "heard from for this long. Default: 10s.",
          option_span, &timeout_ms, KEEPER_TIMEOUT_MIN_MS, KEEPER_TIMEOUT_MAX_MS},
-        {"namespace", "PATH", "The node below which queues and workers are. Default: /mozilla-qdo.",
+        {"namespace", "PATH",
+         "The node below which queues and workers are. Default: the one that the server\n"
+         "names.",
          option_text, &queues.ns},
         {"keeper", "URL",
          "Where the workers meet: zk://HOST:PORT,.../CHROOT, an ensemble or the ZooKeeper\n"

@@ -123,7 +123,7 @@ const struct cmd cmd_groups = VERB_INIT("groups", "list the groups that have tas
 const struct cmd cmd_group = VERB_INIT(
     "group", "list the tasks of one group", "GROUP",
     "Lists the tasks of a group that can be claimed.",
-    CMD_OPTIONS({"limit", "N", "At most N. Default: all.", option_number, NULL, 1, INT32_MAX},
+    CMD_OPTIONS({"limit", "N", "At most N. Default: 0, all.", option_number, NULL, 0, INT32_MAX},
                 {"owned", NULL, "Also tasks that are owned.", option_flag}),
     "GET", "/group/{1}", .list = "", .columns = TASK_COLUMNS);
 
@@ -162,7 +162,7 @@ static int run_ls(const struct cmd_call *call)
     CLEANUP(buf_release) struct buf tasks = {0};
     struct client_reply groups;
     struct err_info e;
-    int64_t left = limit;
+    int64_t left = limit ? limit : INT64_MAX - 1;
     TRY(client_open(&c, &call->client));
     TRY(client_call(&c, &groups, NULL, "GET /groups"));
     json_open(&tasks, '[');
@@ -183,8 +183,9 @@ const struct cmd cmd_ls = CMD_INIT(
     "ls", "list tasks", "[GROUP...]",
     "Lists the tasks of the groups, owned or not, including those that wait for another\n"
     "attempt in GROUP/retry/N; without GROUP, all tasks.",
-    CMD_OPTIONS({"limit", "N", "At most N. Default: 1000.", option_number, &limit, 1, INT32_MAX},
-                {"available", NULL, "Only tasks that nobody owns.", option_flag, &available}),
+    CMD_OPTIONS(
+        {"limit", "N", "At most N; 0: all. Default: 1000.", option_number, &limit, 0, INT32_MAX},
+        {"available", NULL, "Only tasks that nobody owns.", option_flag, &available}),
     CMD_JSON, run_ls);
 
 /* task */

@@ -137,11 +137,14 @@ int verb_read_json(struct client *c, const char *operand, const struct json **re
     return *ret_json ? CMD_OK : client_misuse("%s%s", what, e.text);
 }
 
-/* "state=2", "value:3" or ":2". */
+/* "state=2", "value:3" or ":2". Nothing, if the operand is optional and not given. */
 static int put_operand(const struct request *r, struct buf *b, const char *spec)
 {
     size_t len = strcspn(spec, "=:");
-    const char *operand = r->call->operands[spec[len + 1] - '1'];
+    int at = spec[len + 1] - '1';
+    if (at >= r->call->count)
+        return CMD_OK;
+    const char *operand = r->call->operands[at];
     const struct json text = {.kind = JSON_TEXT, .text = str_of(operand)}, *v = &text;
     if (len)
         json_key_str(b, (struct str){spec, len});

@@ -134,7 +134,7 @@ static const struct cmd *const COMMANDS[] = {
         CMD_OPTIONS(
             {"state", "pending|working|completed", "The state of the tasks. Default: pending.",
              option_choice},
-            {"limit", "N", "At most N. Default: 1000.", option_number, NULL, 1, 100000},
+            {"limit", "N", "At most N; 0: 100000. Default: 1000.", option_number, NULL, 0, 100000},
             {"after", "NODE", "Start after this node, in the order of names.", option_text}),
         CMD_JSON, run_ls,
         .verb = &(const struct verb){"GET", "/v1/worlds/{1}/tasks", .print = print_tasks}),

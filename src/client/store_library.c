@@ -3,15 +3,19 @@
  *
  * Normally it uses the same embedded keeper and data directory as drover serve. With a journal of
  * the user's own (own_journal.c) the keeper is in memory only, each commit is passed to that
- * journal, and the tree is rebuilt from its records at the opening.
+ * journal, and the tree is rebuilt from its records at the opening. On an ensemble it takes part in
+ * the election of the leader (store_ensemble.h).
  */
+#include "base/json.h"
 #include "base/result.h"
+#include "client/store_ensemble.h"
 #include "keeper/local/local.h"
 #include "task/own_journal.h"
 #include "task/service.h"
 
 struct drover_store {
-    struct local *local;
+    struct local *local;             /* NULL: an ensemble */
+    struct store_ensemble *ensemble; /* NULL: an embedded keeper */
     struct service *service;
     struct own_journal *journal; /* NULL: the keeper's */
 };
@@ -57,11 +61,18 @@ static void barrier(void *arg)
     drover_store_count(arg);
 }
 
+static bool is_ensemble(const struct drover_store_options *o)
+{
+    return o->mode != DROVER_MEMORY && !o->journal && str_starts(str_of(o->dir), STR("zk://"));
+}
+
 static int open_all(struct drover_store *s, const struct drover_store_options *o,
                     struct err_info *e)
 {
     struct service_options so = {0};
     TRY(check_options(o, e));
+    if (is_ensemble(o))
+        return store_ensemble_open(o->dir, o->keeper, &s->service, &s->ensemble, e);
     TRY(open_keeper(s, o, e));
     if (o->journal && o->mode != DROVER_MEMORY)
         TRY(own_journal_open(o->journal, o->mode == DROVER_OPPORTUNISTIC, o->snapshot_every,
@@ -71,6 +82,7 @@ static int open_all(struct drover_store *s, const struct drover_store_options *o
         return err_set(e, err, "cannot open a session: %s", drover_err_message(err));
     if (s->journal) {
         so.journal = own_journal_append;
+        so.journal_now = o->mode == DROVER_OPPORTUNISTIC ? own_journal_append_now : NULL;
         so.journal_arg = s->journal;
         own_journal_set_barrier(s->journal, barrier, s);
     }
@@ -93,6 +105,8 @@ void drover_store_close(struct drover_store *s)
 {
     if (s->journal)
         own_journal_close(s->journal);
+    if (s->ensemble)
+        store_ensemble_close(s->ensemble);
     if (s->service)
         service_close(s->service);
     if (s->local)
@@ -144,15 +158,26 @@ static int carry_out(struct drover_store *s, struct task_request *r,
                    has_reason ? ret_result->errors[0] : drover_err_message(a.err));
 }
 
-static struct task *convert(struct arena *a, const struct drover_task *tasks, size_t count)
+/* A server that opens the store later shows its text as JSON. */
+static int check_text(struct str text, const char *what, struct err_info *e)
+{
+    return json_is_text(text) ? 0 : err_set(e, DROVER_BAD_ARGUMENT, "%s is not UTF-8 text", what);
+}
+
+static int convert(struct arena *a, const struct drover_task *tasks, size_t count,
+                   const struct task **ret_tasks, struct err_info *e)
 {
     struct task *list = arena_alloc(a, (count + 1) * sizeof *list);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         list[i] = (struct task){.id = tasks[i].id,
                                 .group = result_text(tasks[i].group, tasks[i].group_len),
                                 .data = result_text(tasks[i].data, tasks[i].data_len),
                                 .timespec = tasks[i].timespec};
-    return list;
+        TRY(check_text(list[i].group, "group", e));
+        TRY(check_text(list[i].data, "data", e));
+    }
+    *ret_tasks = list;
+    return 0;
 }
 
 int drover_store_update(struct drover_store *s, const struct drover_update *u,
@@ -162,15 +187,15 @@ int drover_store_update(struct drover_store *s, const struct drover_update *u,
     struct task_request r = {
         .kind = TASK_UPDATE,
         .update = {.clientid = u->clientid,
-                   .adds = convert(&a, u->adds, u->add_count),
                    .add_count = u->add_count,
-                   .updates = convert(&a, u->updates, u->update_count),
                    .update_count = u->update_count,
                    .deletes = u->deletes,
                    .delete_count = u->delete_count,
                    .depends = u->depends,
                    .depend_count = u->depend_count},
     };
+    TRY(convert(&a, u->adds, u->add_count, &r.update.adds, ret_error));
+    TRY(convert(&a, u->updates, u->update_count, &r.update.updates, ret_error));
     int count = carry_out(s, &r, ret_result, ret_error);
     return count > 0 ? 0 : count;
 }
@@ -193,8 +218,10 @@ int drover_store_claim(struct drover_store *s, const struct drover_claim *c,
                   .depend_count = c->depend_count},
         .wait_ms = c->wait_ms,
     };
-    for (size_t i = 0; i < c->group_count; i++)
+    for (size_t i = 0; i < c->group_count; i++) {
         groups[i] = str_of(c->groups[i]);
+        TRY(check_text(groups[i], "group", ret_error));
+    }
     return carry_out(s, &r, ret_result, ret_error);
 }
 
@@ -281,8 +308,9 @@ int drover_store_list(struct drover_store *s, const char *group, size_t limit, i
 {
     struct question q = {
         .group = str_of(group), .limit = limit, .owned = owned, .result = ret_result};
-    int err = ask(s, &q, read_list);
-    return err ? err : (int)ret_result->task_count;
+    TRY(check_text(q.group, "group", NULL));
+    TRY(ask(s, &q, read_list));
+    return (int)ret_result->task_count;
 }
 
 int drover_store_groups(struct drover_store *s, struct drover_groups *ret_groups)
@@ -309,10 +337,14 @@ int64_t drover_store_latest_id(struct drover_store *s)
 
 int drover_store_snapshot(struct drover_store *s)
 {
+    if (s->ensemble)
+        return 0;
     return s->journal ? own_journal_snapshot(s->journal) : local_snapshot(s->local);
 }
 
 int drover_store_snapshotting(struct drover_store *s)
 {
+    if (s->ensemble)
+        return 0;
     return s->journal ? own_journal_snapshotting(s->journal) : local_snapshotting(s->local);
 }

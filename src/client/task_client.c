@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -24,6 +25,20 @@ static int64_t draw_clientid(void)
         number >>= 64 - 53;
     } while (!number);
     return (int64_t)number;
+}
+
+/* The clients of a process share an id. A child after fork() is another process. */
+static int64_t process_clientid(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int64_t clientid;
+    static pid_t drawn_by;
+    LOCKED(&lock);
+    if (drawn_by != getpid()) {
+        drawn_by = getpid();
+        clientid = draw_clientid();
+    }
+    return clientid;
 }
 
 /* Open and close. */
@@ -65,7 +80,7 @@ int drover_client_open(const struct drover_client_options *o, struct drover_clie
     *c = (struct drover_client){
         .server = copy_or(o->server, "DROVER_URL"),
         .token = copy_or(o->token, "DROVER_TOKEN"),
-        .clientid = o->clientid ? o->clientid : draw_clientid(),
+        .clientid = o->clientid ? o->clientid : process_clientid(),
         .retry_ms = o->retry_ms < 0 ? 0
                     : o->retry_ms   ? o->retry_ms
                                     : TASK_CLIENT_RETRY_MS,

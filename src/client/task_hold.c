@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/thread.h"
@@ -39,7 +40,7 @@ static void make_body(struct drover_hold *h)
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
     random_hex(requestid, TASK_CLIENT_REQUESTID_LEN);
     int err = task_body_update(&h->body, &u, h->client->clientid, requestid, NULL);
-    assert(!err); /* the data came from the server */
+    assert(!err); /* drover_client_hold() has checked the data */
 }
 
 static int64_t call_timeout(const struct drover_hold *h)
@@ -136,6 +137,8 @@ void task_hold_end(struct drover_client *c)
 struct drover_hold *drover_client_hold(struct drover_client *c, const struct drover_task *t,
                                        int64_t duration_ms)
 {
+    if (!json_is_text((struct str){t->data, t->data_len}))
+        return NULL;
     struct drover_hold *h = mem_alloc(sizeof *h);
     int64_t now_ms = clock_boot_ms();
     *h = (struct drover_hold){.client = c,

@@ -77,13 +77,13 @@ struct worker_wanted {
     struct worker_wanted *next;
     struct keeper_watch *watch;
     bool freed;
-    char queue[QUEUE_NAME_LEN + 1];
+    char queue[QUEUE_NAME_LEN_MAX + 1];
 };
 
 /* Prefetched messages of a queue. */
 struct worker_prefetch {
     struct worker_prefetch *next;
-    char queue[QUEUE_NAME_LEN + 1];
+    char queue[QUEUE_NAME_LEN_MAX + 1];
     struct queue_message_list list;
     int64_t after; /* the id before the first message */
 };
@@ -109,7 +109,7 @@ struct drover_worker {
     struct worker_job *jobs;
     struct worker_prefetch *aheads;
     bool posted_any; /* any queue has new messages; or these: */
-    char (*posted)[QUEUE_NAME_LEN + 1];
+    char (*posted)[QUEUE_NAME_LEN_MAX + 1];
     size_t posted_count, posted_cap;
 };
 

@@ -195,15 +195,15 @@ void *worker_handle_all(void *arg)
 /* Under the lock. */
 static void note_posted(struct drover_worker *w, struct str queue)
 {
-    if (queue.len != QUEUE_NAME_LEN || w->posted_any)
+    if (!queue_valid_name(queue) || w->posted_any)
         return;
     if (w->posted_count == POSTED_MAX) { /* so many that every queue may as well be read */
         w->posted_any = true;
         return;
     }
     mem_grow(w->posted, w->posted_count, w->posted_cap);
-    memcpy(w->posted[w->posted_count], queue.p, QUEUE_NAME_LEN);
-    w->posted[w->posted_count++][QUEUE_NAME_LEN] = '\0';
+    memcpy(w->posted[w->posted_count], queue.p, queue.len);
+    w->posted[w->posted_count++][queue.len] = '\0';
 }
 
 static void note_news(struct drover_worker *w, const struct message_news *news)

@@ -23,7 +23,8 @@ struct drover_queues {
 static int explain(struct drover_error *e, int err, const char *queue)
 {
     const char *why = err == DROVER_NO_NODE        ? "there is no such queue"
-                      : err == DROVER_BAD_ARGUMENT ? "a name has 32 hex digits"
+                      : err == DROVER_BAD_ARGUMENT ? QUEUE_NAME_RULE
+                      : err == DROVER_EXISTS       ? "there is a queue of that name already"
                                                    : drover_err_message(err);
     return err ? err_set(e, err, "queue %.64s: %s", queue, why) : 0;
 }
@@ -43,32 +44,47 @@ static int refused(int status, const struct json *body, struct err_info *e)
     return err_set(e, err, "the server answered %d", status);
 }
 
-/* GET, and the answer as JSON in the arena. */
-static int get(struct drover_client *c, const char *path, int64_t timeout_ms, struct arena *a,
-               const struct json **ret_body, struct err_info *e)
+/* The answer as JSON in the arena. */
+static int read_answer(struct transport_answer *answer, struct arena *a,
+                       const struct json **ret_body, struct err_info *e)
 {
-    struct transport_answer answer = {0};
-    TRY(task_client_call(c, "GET", path, (struct str){0}, timeout_ms, &answer, e));
-    const struct json *body = json_parse(a, arena_take(a, &answer.body), NULL);
-    if (answer.status != 200)
-        return refused(answer.status, body, e);
+    const struct json *body = json_parse(a, arena_take(a, &answer->body), NULL);
+    if (answer->status != 200)
+        return refused(answer->status, body, e);
     if (!body)
         return err_set(e, DROVER_DAMAGED, "the server's answer is no JSON");
     *ret_body = body;
     return 0;
 }
 
-/* The keeper that the server names in GET /v1/keeper. The caller frees the URL. */
-static int ask_for_keeper(struct drover_client *c, char **ret_url, struct err_info *ret_error)
+static int get(struct drover_client *c, const char *path, int64_t timeout_ms, struct arena *a,
+               const struct json **ret_body, struct err_info *e)
+{
+    struct transport_answer answer = {0};
+    TRY(task_client_call(c, "GET", path, (struct str){0}, timeout_ms, &answer, e));
+    return read_answer(&answer, a, ret_body, e);
+}
+
+/* What GET /v1/keeper names: the keeper and the namespace, each if it is not given. */
+static int ask_for_keeper(struct drover_queues *qs, struct err_info *ret_error)
 {
     CLEANUP(arena_release) struct arena a = {0};
+    struct transport_answer answer = {0};
     const struct json *body;
-    struct str url = {0};
-    TRY(get(c, "/v1/keeper", 0, &a, &body, ret_error));
-    if (json_get_text(body, "keeper", &url, ret_error) != 1)
+    struct str url = {0}, ns = STR(QUEUE_NAMESPACE);
+    TRY(task_client_insist(qs->client, "GET", "/v1/keeper", (struct str){0}, 0, &answer,
+                           ret_error));
+    TRY(read_answer(&answer, &a, &body, ret_error));
+    if (!qs->url && json_get_text(body, "keeper", &url, ret_error) != 1)
         return err_set(ret_error, DROVER_UNREACHABLE,
                        "the server names no keeper that others can reach: give one with --keeper");
-    *ret_url = mem_dup(url.p, url.len);
+    if (!qs->url)
+        qs->url = mem_dup(url.p, url.len);
+    if (!qs->at.ns && (json_get_text(body, "namespace", &ns, ret_error) < 0 ||
+                       !queues_valid_namespace(arena_text(&a, ns))))
+        return err_set(ret_error, DROVER_DAMAGED, "the server's answer has no namespace");
+    if (!qs->at.ns)
+        qs->at.ns = mem_dup(ns.p, ns.len);
     return 0;
 }
 
@@ -91,12 +107,13 @@ static int open_all(struct drover_queues *qs, const struct drover_queues_options
 {
     struct drover_client_options co = {.server = o->server, .token = o->token, .retry_ms = 5000};
     TRY(drover_client_open(&co, &qs->client, e));
-    if (!queues_valid_namespace(qs->at.ns))
+    if (!qs->url)
+        TRY(ask_for_keeper(qs, e));
+    if (qs->at.ns && !queues_valid_namespace(qs->at.ns))
         return err_set(e, DROVER_BAD_ARGUMENT, "'%.200s' is no namespace: it is a path, /a/b",
                        qs->at.ns);
-    if (!qs->url)
-        TRY(ask_for_keeper(qs->client, &qs->url, e));
-    return connect_keeper(qs, &qs->at.keeper, e);
+    TRY(connect_keeper(qs, &qs->at.keeper, e));
+    return qs->at.ns ? 0 : ask_for_keeper(qs, e);
 }
 
 int drover_queues_open(const struct drover_queues_options *o, struct drover_queues **ret_queues,
@@ -107,7 +124,7 @@ int drover_queues_open(const struct drover_queues_options *o, struct drover_queu
     o = o ? o : &none;
     *qs = (struct drover_queues){.url = copy(o->keeper),
                                  .auth = copy(o->auth),
-                                 .at.ns = copy(o->ns ? o->ns : QUEUE_NAMESPACE),
+                                 .at.ns = copy(o->ns),
                                  .timeout_ms = o->timeout_ms};
     int err = open_all(qs, o, ret_error);
     if (err)
@@ -134,8 +151,15 @@ void drover_queues_close(struct drover_queues *qs)
 int drover_queue_create(struct drover_queues *qs, char ret_name[DROVER_QUEUE_NAME_SIZE],
                         struct drover_error *ret_error)
 {
+    queue_make_name(ret_name);
     int err = queue_create(&qs->at, ret_name);
     return err ? err_explain(ret_error, err) : 0;
+}
+
+int drover_queue_create_named(struct drover_queues *qs, const char *name,
+                              struct drover_error *ret_error)
+{
+    return explain(ret_error, queue_create(&qs->at, name), name);
 }
 
 int drover_queue_remove(struct drover_queues *qs, const char *queue, struct drover_error *ret_error)
@@ -209,7 +233,8 @@ int drover_queue_read(struct drover_queues *qs, const char *queue, int64_t after
     CLEANUP(queue_message_list_release) struct queue_message_list list = {0};
     if (!queue_valid_name(str_of(queue)) && strcmp(queue, QUEUE_ERROR))
         return explain(ret_error, DROVER_BAD_ARGUMENT, queue);
-    TRY(message_read(qs->client, queue, after, limit ? limit : MESSAGES_LIMIT, &list, ret_error));
+    TRY(message_read(qs->client, queue, after, limit > MESSAGES_LIMIT_MAX ? 0 : limit, &list,
+                     ret_error));
     result_init(ret_result, list.count, 0);
     for (size_t i = 0; i < list.count; i++) {
         const struct queue_message *m = &list.messages[i];

@@ -248,9 +248,10 @@ int drover_world_ls(struct drover_world *w, enum drover_world_state state, const
 {
     struct drover_world_list l = new_list();
     struct world_items items;
-    int err = state < DROVER_WORLD_NONE ? world_list(w->w, w->k, l.memory, (enum world_state)state,
-                                                     text_or(after, ""), limit, &items)
-                                        : DROVER_BAD_ARGUMENT;
+    int err = state < DROVER_WORLD_NONE
+                  ? world_list(w->w, w->k, l.memory, (enum world_state)state, text_or(after, ""),
+                               limit ? limit : SIZE_MAX, &items)
+                  : DROVER_BAD_ARGUMENT;
     if (err) {
         err_explain(ret_error, err);
     } else {

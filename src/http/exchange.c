@@ -185,7 +185,9 @@ static void dispatch(struct exchange *x)
         c->last_request = true;
     x->request.body = buf_str(&x->body);
     if (!is_acceptable(&x->request))
-        http_reply_error(&x->request, 415, "the Content-Type must be application/json");
+        http_reply_error(&x->request, 415,
+                         "the body must be JSON, with the header Content-Type: application/json "
+                         "(curl: add -H 'Content-Type: application/json')");
     else
         exchange_run(x);
 }

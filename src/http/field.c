@@ -356,7 +356,7 @@ int field_read_text(const struct route_field *f, struct str text, struct arena *
     case FIELD_KIND_IGNORED:
         return 0;
     default:
-        return set_text(f, text, in, e);
+        return json_is_text(text) ? set_text(f, text, in, e) : refuse(e, f, "is not UTF-8 text");
     }
 }
 

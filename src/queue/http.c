@@ -27,7 +27,9 @@ enum {
 void queue_refuse(struct http_request *r, int err)
 {
     const char *message = err == DROVER_NO_NODE        ? "there is no such queue"
-                          : err == DROVER_BAD_ARGUMENT ? "the name of a queue has 32 hex digits"
+                          : err == DROVER_BAD_ARGUMENT ? QUEUE_NAME_RULE
+                          : err == DROVER_EXISTS       ? "there is a queue of that name already"
+                          : err == DROVER_IN_USE       ? "there is a group of tasks of that name"
                           : err == DROVER_TOO_BIG      ? "there are too many queues"
                           : err == DROVER_DAMAGED      ? "the queue's node holds invalid data"
                           : err == DROVER_CLOSED       ? "the keeper is unreachable: try again"
@@ -82,7 +84,17 @@ static void put_name(struct buf *b, const char *name)
     json_member_text(b, "queue", str_of(name));
 }
 
-static void put_info(struct buf *b, const char *name, const struct queue_info *info)
+/* The last id that the task store has given. INT64_MAX: another server leads, and knows. */
+static int64_t last_id_of(const struct queue_module *m)
+{
+    struct service_stats stats;
+    service_stats(m->context->tasks, &stats);
+    return service_is_ready(m->context->tasks) ? stats.last_id : INT64_MAX;
+}
+
+/* Tells that `last` is larger than any id that was given, if it is. */
+static void put_info(struct buf *b, const char *name, const struct queue_info *info,
+                     const struct queue_module *m)
 {
     char last[32] = "";
     if (info->last)
@@ -90,6 +102,19 @@ static void put_info(struct buf *b, const char *name, const struct queue_info *i
     put_name(b, name);
     json_member_text(b, "last", str_of(last));
     json_member_text(b, "worker", info->worker[0] ? str_of(info->worker) : (struct str){0});
+    queue_put_warning(b, info->last, last_id_of(m));
+}
+
+void queue_put_warning(struct buf *b, int64_t last, int64_t last_id)
+{
+    char text[256];
+    if (last <= last_id)
+        return;
+    snprintf(text, sizeof text,
+             "last is %" PRId64 ", beyond the newest message, %" PRId64 ": workers skip new "
+             "messages up to that id. Set last to the id of the last processed message",
+             last, last_id);
+    json_member_text(b, "warning", str_of(text));
 }
 
 void queue_publish(struct queue_module *m, const char *kind, const char *name, const char *state,
@@ -111,12 +136,33 @@ static void tell(struct http_request *r, const char *name, const char *state)
     queue_publish(r->arg, "queue", name, state, &b);
 }
 
+/*
+ * Whether a queue can get that name: the tasks of a group would become the messages of a queue with
+ * its name, and retention would delete them.
+ */
+static int check_new(const struct queues *qs, struct service *tasks, const char *name)
+{
+    struct queue_info info;
+    int err = queue_get(qs, name, &info);
+    if (err != DROVER_NO_NODE)
+        return err && err != DROVER_DAMAGED ? err : DROVER_EXISTS;
+    int count = queue_messages_count(tasks, str_of(name), 0, 1);
+    return count > 0 ? DROVER_IN_USE : count;
+}
+
 static void post_queue(struct http_request *r)
 {
-    char name[QUEUE_NAME_LEN + 1];
+    const struct queue_in *in = r->in;
+    struct service *tasks = ((struct queue_module *)r->arg)->context->tasks;
+    char made[QUEUE_NAME_LEN + 1];
+    const char *name = made;
     struct queues qs;
     CLEANUP(buf_release) struct buf b = {0};
-    if (!queue_enter(r, &qs) || !queue_leave(r, &qs, queue_create(&qs, name)))
+    queue_make_name(made);
+    if ((in->queue.p && !(name = queue_named(r, in->queue, false))) || !queue_enter(r, &qs))
+        return;
+    int err = in->queue.p ? check_new(&qs, tasks, name) : 0;
+    if (!queue_leave(r, &qs, err ? err : queue_create(&qs, name)))
         return;
     tell(r, name, "created");
     put_name(&b, name);
@@ -125,18 +171,20 @@ static void post_queue(struct http_request *r)
 }
 
 /* Skips a queue that has gone meanwhile, or holds invalid data. */
-static int put_queue(struct buf *b, const struct queues *qs, const char *name)
+static int put_queue(struct buf *b, const struct queues *qs, const char *name,
+                     const struct queue_module *m)
 {
     struct queue_info info;
     int err = queue_get(qs, name, &info);
     if (err)
         return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
-    put_info(b, name, &info);
+    put_info(b, name, &info, m);
     json_close(b, '}');
     return 0;
 }
 
-static int put_queues(struct buf *b, const struct queues *qs, const char *after, int64_t limit)
+static int put_queues(struct buf *b, const struct queues *qs, const char *after, int64_t limit,
+                      const struct queue_module *m)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = queues_list(qs, &names);
@@ -146,7 +194,7 @@ static int put_queues(struct buf *b, const struct queues *qs, const char *after,
     json_open(b, '{');
     json_member_open(b, "queues", '[');
     for (; !err && i < names.count && limit > 0; i++, limit--)
-        err = put_queue(b, qs, names.names[i]);
+        err = put_queue(b, qs, names.names[i], m);
     json_close(b, ']');
     if (i && i < names.count)
         json_member_text(b, "next", str_of(names.names[i - 1]));
@@ -157,11 +205,11 @@ static int put_queues(struct buf *b, const struct queues *qs, const char *after,
 static void get_queues(struct http_request *r)
 {
     const struct queue_in *in = r->in;
-    int64_t limit = in->limit < LIST_LIMIT ? in->limit : LIST_LIMIT;
+    int64_t limit = in->limit && in->limit < LIST_LIMIT ? in->limit : LIST_LIMIT;
     struct queues qs;
     CLEANUP(buf_release) struct buf b = {0};
     if (queue_enter(r, &qs) &&
-        queue_leave(r, &qs, put_queues(&b, &qs, arena_text(&r->arena, in->after), limit)))
+        queue_leave(r, &qs, put_queues(&b, &qs, arena_text(&r->arena, in->after), limit, r->arg)))
         http_reply(r, 200, buf_str(&b));
 }
 
@@ -175,7 +223,7 @@ static void get_queue(struct http_request *r)
     CLEANUP(buf_release) struct buf b = {0};
     if (!name || !queue_enter(r, &qs) || !queue_leave(r, &qs, queue_get(&qs, name, &info)))
         return;
-    put_info(&b, name, &info);
+    put_info(&b, name, &info, module);
     int waiting =
         queue_messages_count(module->context->tasks, str_of(name), info.last, WAITING_MAX);
     if (waiting >= 0) /* otherwise another server leads, and knows */
@@ -257,20 +305,24 @@ static void get_keeper(struct http_request *r)
 static const struct route_field MESSAGE_ITEM = {.kind = FIELD_KIND_TEXT, .max = INT64_MAX};
 
 static const struct route_shape SHAPES[] = {
-    {"Queue", "(queue:text last:text worker:text|null waiting?:int)"},
+    {"Queue", "(queue:text last:text worker:text|null warning?:text waiting?:int)"},
     {"Message", "(id:int time:int data:text)"},
 };
 
 static const struct route ROUTES[] = {
     {METHOD_POST, "/v1/queues", post_queue, ROUTE_WORKER, "Create a queue", "createQueue",
-     .reply = "queue:text", .errors = "503"},
+     .reply = "queue:text",
+     .errors = "409 There is a queue of that name, or a group of tasks\n" ROUTE_LEADER,
+     ROUTE_IN(struct queue_in, FIELD_TEXT(IN_BODY, struct queue_in, queue, "queue", 1, INT64_MAX,
+                                          "Its name; 32 random hex digits unless given"))},
     {METHOD_GET, "/v1/queues", get_queues, ROUTE_WORKER,
      "List the queues: how far each is processed, and by which worker", "listQueues",
      .reply = "queues:[Queue] next?:text", .errors = "503",
      ROUTE_IN(struct queue_in,
               FIELD_TEXT(IN_QUERY, struct queue_in, after, "after", 0, INT64_MAX,
                          "Start after this queue"),
-              FIELD_INT(IN_QUERY, struct queue_in, limit, "limit", 0, INT64_MAX, "At most so many",
+              FIELD_INT(IN_QUERY, struct queue_in, limit, "limit", 0, INT64_MAX,
+                        "At most so many, and at most 1000; 0: as many as that",
                         .preset = LIST_LIMIT))},
     {METHOD_GET, "/v1/queues/{queue}", get_queue, ROUTE_WORKER, "Show a queue", "getQueue",
      .reply = "Queue", .errors = NO_QUEUE,
@@ -280,7 +332,7 @@ static const struct route ROUTES[] = {
      .errors = "404 No such queue\n" ROUTE_LEADER,
      ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME))},
     {METHOD_POST, "/v1/queues/{queue}/messages", queue_post_messages, ROUTE_WORKER,
-     "Post messages", "postMessages", .reply = "id?:int ids?:[int]",
+     "Post messages", "postMessages", .reply = "id?:int ids?:[int] warning?:text",
      .errors = "404 No such queue\n" ROUTE_LEADER, .example = "{\"data\": \"a message\"}",
      ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME_OR_ERROR),
               FIELD_TEXT(IN_BODY, struct queue_in, data, "data", 0, INT64_MAX,
@@ -294,8 +346,9 @@ static const struct route ROUTES[] = {
      ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME_OR_ERROR),
               FIELD_TEXT(IN_QUERY, struct queue_in, after, "after", 0, INT64_MAX,
                          "Id of a message; empty: from the start"),
-              FIELD_INT(IN_QUERY, struct queue_in, limit, "limit", 1, MESSAGES_LIMIT_MAX,
-                        "At most so many", .preset = MESSAGES_LIMIT),
+              FIELD_INT(IN_QUERY, struct queue_in, limit, "limit", 0, MESSAGES_LIMIT_MAX,
+                        "At most so many; 0: as many as fit, at most 1000",
+                        .preset = MESSAGES_LIMIT),
               WAIT)},
     {METHOD_GET, "/v1/posted", queue_get_posted, ROUTE_WORKER,
      "List the queues that have new messages", "waitForMessages",

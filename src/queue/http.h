@@ -32,6 +32,12 @@ void queue_refuse_task(struct http_request *r, int err);
 bool queue_enter(struct http_request *r, struct queues *qs);
 bool queue_leave(struct http_request *r, struct queues *qs, int err);
 
+/*
+ * Adds a "warning" if messages would be skipped silently: `last` is larger than any id that was
+ * given, the largest of which is last_id.
+ */
+void queue_put_warning(struct buf *b, int64_t last, int64_t last_id);
+
 /* Tells those who follow the events of the server: {"queue": name, ...}, which is in b. */
 void queue_publish(struct queue_module *m, const char *kind, const char *name, const char *state,
                    struct buf *b);

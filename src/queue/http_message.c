@@ -30,9 +30,10 @@ static uint64_t posted_key(void)
  * The feed tells which queues have new messages. It has a thread of its own.
  *
  * Messages are tasks, and any client can add one: through a queue, through /update, through the
- * library. Ids rise with every task, so the feed looks up each new id once. It does so every
- * FEED_MS, and at once after a message was posted here, but at most every FEED_PAUSE_MS: under
- * load, waiting requests are woken a hundred times a second and not thousands of times.
+ * library. Ids rise with every task, so the feed looks up each new id once, and whether its group
+ * is a queue. It does so every FEED_MS, and at once after a message was posted here, but at most
+ * every FEED_PAUSE_MS: under load, waiting requests are woken a hundred times a second and not
+ * thousands of times.
  *
  * The last FEED_KEPT entries are kept and numbered. A reader that passes the last number it saw
  * misses nothing. Numbers also rise over a restart: the first one is the current time.
@@ -46,20 +47,22 @@ enum {
 };
 
 struct finding {
-    char queue[QUEUE_NAME_LEN + 1]; /* empty: any queue */
+    char queue[QUEUE_NAME_LEN_MAX + 1]; /* empty: any queue */
     int64_t id, count;
 };
 
 struct message_feed {
     struct queue_module *module;
     struct periodic *periodic;
-    int64_t last_id; /* the last id examined; used by the thread only, as is `found` */
+    int64_t last_id; /* the last id examined; used by the thread only, as all down to the lock */
     struct finding *found;
     size_t found_count, found_cap;
+    struct keeper_names queues; /* as they were at queues_zxid */
+    int64_t queues_zxid, until_id;
 
     pthread_mutex_t lock; /* guards the rest */
     int64_t next;         /* the number of the next entry */
-    char kept[FEED_KEPT][QUEUE_NAME_LEN + 1];
+    char kept[FEED_KEPT][QUEUE_NAME_LEN_MAX + 1];
     int64_t first; /* number of the first entry ever kept; it stands at kept[0] */
 };
 
@@ -75,40 +78,95 @@ static struct finding *find_or_add(struct message_feed *n, struct str queue)
     return &n->found[n->found_count++];
 }
 
-static bool is_queue(struct str group)
+static int compare_name(const void *key, const void *name)
 {
-    return queue_valid_name(group) || str_eq(group, STR(QUEUE_ERROR));
+    const struct str *k = key;
+    const char *text = *(char *const *)name;
+    int order = strncmp(k->p, text, k->len);
+    return order ? order : -(text[k->len] != '\0');
+}
+
+/* A made name is that of a queue, perhaps in another namespace. */
+static bool is_queue(const struct message_feed *n, struct str group)
+{
+    if (queue_is_made_name(group) || str_eq(group, STR(QUEUE_ERROR)))
+        return true;
+    return queue_valid_name(group) && n->queues.count &&
+           bsearch(&group, n->queues.names, n->queues.count, sizeof *n->queues.names, compare_name);
 }
 
 static void on_look(void *arg, struct store *s, int64_t now_ms)
 {
     struct message_feed *n = arg;
-    int64_t last_id = store_last_id(s), id = n->last_id + 1;
-    struct str group;
+    struct str group, before = {0};
+    bool is_message = false;
     (void)now_ms;
-    if (last_id - n->last_id > FEED_IDS_MAX) {
-        find_or_add(n, STR(""));
-        id = last_id + 1;
-    }
-    for (; id <= last_id; id++) {
-        if (store_group_of(s, id, &group) && is_queue(group)) {
+    for (int64_t id = n->last_id + 1; id <= n->until_id; id++) {
+        if (!store_group_of(s, id, &group))
+            continue;
+        if (group.p != before.p) /* names of groups do not move under the lock */
+            is_message = is_queue(n, group);
+        before = group;
+        if (is_message) {
             struct finding *f = find_or_add(n, group);
             f->id = id;
             f->count++;
         }
     }
-    n->last_id = last_id;
 }
 
-/* While another server has the store, nothing is examined; then any queue may have messages. */
+/* Reads the list of queues if it has changed. */
+static int refresh_queues(struct message_feed *n, const struct queues *qs)
+{
+    char path[QUEUE_PATH_SIZE];
+    struct keeper_stat stat = {0};
+    struct keeper_names names = {0};
+    queues_path(qs, path, "queues");
+    int err = keeper_exists(qs->keeper, path, &stat);
+    if (err && err != DROVER_NO_NODE)
+        return err;
+    if (stat.pzxid == n->queues_zxid)
+        return 0;
+    TRY(queues_list(qs, &names));
+    keeper_names_release(&n->queues);
+    n->queues = names;
+    n->queues_zxid = stat.pzxid;
+    return 0;
+}
+
+static int read_queues(struct message_feed *n)
+{
+    struct queue_module *m = n->module;
+    struct keeper *k = context_keeper(m->context);
+    int err = k ? refresh_queues(n, &(struct queues){k, m->ns}) : DROVER_CLOSED;
+    if (k)
+        context_return(m->context, k);
+    return err;
+}
+
+/*
+ * A message is posted after its queue was created. So the ids are looked up to one that was given
+ * before the queues were read. While another server has the store, nothing is examined; then any
+ * queue may have messages.
+ */
 static void find(struct message_feed *n)
 {
     struct service *tasks = n->module->context->tasks;
+    struct service_stats stats;
     n->found_count = 0;
-    if (service_is_ready(tasks))
-        service_look(tasks, on_look, n);
-    else
+    if (!service_is_ready(tasks)) {
         n->last_id = INT64_MIN / 2;
+        return;
+    }
+    service_stats(tasks, &stats);
+    n->until_id = stats.last_id;
+    if (n->until_id <= n->last_id)
+        return;
+    if (n->until_id - n->last_id > FEED_IDS_MAX || read_queues(n))
+        find_or_add(n, STR(""));
+    else
+        service_look(tasks, on_look, n);
+    n->last_id = n->until_id;
 }
 
 static void keep(struct message_feed *n)
@@ -193,26 +251,29 @@ static void message_feed_free(struct message_feed *n)
 {
     periodic_stop(n->periodic);
     pthread_mutex_destroy(&n->lock);
+    keeper_names_release(&n->queues);
     free(n->found);
     free(n);
 }
 
 /* Requests. */
 
-/* Whether the queue exists, or answers 404. The error queue always does. */
-static bool check_queue(struct http_request *r, const char *name)
+/* Whether the queue exists, and its `last`; or answers 404. The error queue always does. */
+static bool check_queue(struct http_request *r, const char *name, int64_t *ret_last)
 {
-    struct queue_info info;
+    struct queue_info info = {0};
     struct queues qs;
+    *ret_last = 0;
     if (!strcmp(name, QUEUE_ERROR))
         return true;
     if (!queue_enter(r, &qs))
         return false;
     int err = queue_get(&qs, name, &info);
+    *ret_last = info.last;
     return queue_leave(r, &qs, err == DROVER_DAMAGED ? 0 : err);
 }
 
-static void put_ids(struct buf *b, const int64_t *ids, size_t count, bool single)
+static void put_ids(struct buf *b, const int64_t *ids, size_t count, bool single, int64_t last)
 {
     json_open(b, '{');
     if (single) {
@@ -223,6 +284,7 @@ static void put_ids(struct buf *b, const int64_t *ids, size_t count, bool single
             json_put_int(b, ids[i]);
         json_close(b, ']');
     }
+    queue_put_warning(b, last, ids[0] - 1);
     json_close(b, '}');
 }
 
@@ -234,6 +296,7 @@ void queue_post_messages(struct http_request *r)
     const struct str *data = in->data.p ? &in->data : in->messages;
     size_t count = in->data.p ? 1 : in->message_count;
     CLEANUP(buf_release) struct buf b = {0};
+    int64_t last;
 
     if (!name)
         return;
@@ -241,7 +304,7 @@ void queue_post_messages(struct http_request *r)
         http_reply_field(r, "data", "give data, a string, or messages, a list of strings");
         return;
     }
-    if (!check_queue(r, name))
+    if (!check_queue(r, name, &last))
         return;
     int64_t *ids = arena_alloc(&r->arena, count * sizeof *ids);
     int err = queue_messages_post(module->context->tasks, str_of(name), data, count, ids);
@@ -250,7 +313,7 @@ void queue_post_messages(struct http_request *r)
         return;
     }
     periodic_wake(module->feed->periodic);
-    put_ids(&b, ids, count, in->data.p);
+    put_ids(&b, ids, count, in->data.p, last);
     http_reply(r, 200, buf_str(&b));
 }
 
@@ -278,7 +341,8 @@ void queue_get_messages(struct http_request *r)
     struct http_watch w = http_watch(r, &module->context->topic, keys, 2);
     CLEANUP(queue_message_list_release) struct queue_message_list list = {0};
     CLEANUP(buf_release) struct buf b = {0};
-    int64_t after = 0;
+    size_t limit = in->limit ? (size_t)in->limit : MESSAGES_LIMIT_MAX;
+    int64_t after = 0, last;
 
     if (!name)
         return;
@@ -286,10 +350,9 @@ void queue_get_messages(struct http_request *r)
         http_reply_field(r, "after", "after must be the id of a message");
         return;
     }
-    if (!check_queue(r, name))
+    if (!check_queue(r, name, &last))
         return;
-    int err =
-        queue_messages_read(module->context->tasks, str_of(name), after, (size_t)in->limit, &list);
+    int err = queue_messages_read(module->context->tasks, str_of(name), after, limit, &list);
     if (err) {
         queue_refuse_task(r, err);
     } else if (list.count || !in->wait_ms || !http_park(r, &w, in->wait_ms)) {

@@ -58,12 +58,11 @@ int queue_compare_names(const void *a, const void *b)
 
 static int32_t find_queue(const struct queue_membership *c, struct str name)
 {
-    char text[QUEUE_NAME_LEN + 1];
+    char text[QUEUE_NAME_LEN_MAX + 1];
     const char *key = text;
-    if (name.len != QUEUE_NAME_LEN || !c->queue_count)
+    if (name.len > QUEUE_NAME_LEN_MAX || !c->queue_count)
         return -1;
-    memcpy(text, name.p, QUEUE_NAME_LEN);
-    text[QUEUE_NAME_LEN] = '\0';
+    snprintf(text, sizeof text, "%.*s", STR_ARGS(name));
     const char **found =
         bsearch(&key, c->queues, c->queue_count, sizeof *c->queues, queue_compare_names);
     return found ? (int32_t)(found - c->queues) : -1;

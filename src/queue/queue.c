@@ -21,7 +21,25 @@ bool queues_valid_namespace(const char *ns)
     return path.len <= QUEUE_NAMESPACE_LEN_MAX && path_is_valid(path, false);
 }
 
+/* Needs no escape in JSON, and none but what it may have in a URL. */
+static bool is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
 bool queue_valid_name(struct str name)
+{
+    if (!name.len || name.len > QUEUE_NAME_LEN_MAX || memchr("._-", name.p[0], 3) ||
+        str_eq(name, STR(QUEUE_ERROR)))
+        return false;
+    for (size_t i = 0; i < name.len; i++)
+        if (!is_name_char(name.p[i]))
+            return false;
+    return true;
+}
+
+bool queue_is_made_name(struct str name)
 {
     if (name.len != QUEUE_NAME_LEN)
         return false;
@@ -29,6 +47,11 @@ bool queue_valid_name(struct str name)
         if (!memchr("0123456789abcdefABCDEF", name.p[i], 22))
             return false;
     return true;
+}
+
+void queue_make_name(char ret_name[QUEUE_NAME_LEN + 1])
+{
+    random_hex(ret_name, QUEUE_NAME_LEN);
 }
 
 void queues_path(const struct queues *qs, char path[QUEUE_PATH_SIZE], const char *fmt, ...)
@@ -125,25 +148,24 @@ int queues_init(const struct queues *qs)
 
 /* Queues. */
 
-int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1])
+int queue_create(const struct queues *qs, const char *name)
 {
-    char path[QUEUE_PATH_SIZE], name[QUEUE_NAME_LEN + 1];
+    char path[QUEUE_PATH_SIZE];
     CLEANUP(buf_release) struct buf data = {0};
     struct keeper_stat parent;
+    if (!queue_valid_name(str_of(name)))
+        return DROVER_BAD_ARGUMENT;
     TRY(queues_init(qs));
     queues_path(qs, path, "queues");
     TRY(keeper_exists(qs->keeper, path, &parent));
     if (parent.child_count >= QUEUE_COUNT_MAX)
         return DROVER_TOO_BIG;
-    random_hex(name, QUEUE_NAME_LEN);
     queues_path(qs, path, "queues/%s", name);
     queue_put_last(&data, 0);
     int err = keeper_create(qs->keeper, path, buf_str(&data), 0, NULL);
     if (err == DROVER_UNKNOWN && !keeper_sync(qs->keeper, path) &&
         !keeper_exists(qs->keeper, path, NULL))
         err = 0;
-    if (!err)
-        memcpy(ret_name, name, sizeof name);
     return err;
 }
 

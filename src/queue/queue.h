@@ -1,9 +1,12 @@
 /*
  * queue - the queues of a namespace in the keeper, at the document's paths.
  *
- *   /mozilla-qdo/queues/<32 hex digits>          {"last": "4711"}: processed up to this message
- *   /mozilla-qdo/queues/<32 hex digits>/owner    {"worker": "worker-0000000101"}, ephemeral
- *   /mozilla-qdo/workers/worker-0000000101       {"queues": [...]}, ephemeral, sequential
+ *   /mozilla-qdo/queues/<name>                {"last": "4711"}: processed up to this message
+ *   /mozilla-qdo/queues/<name>/owner          {"worker": "worker-0000000101"}, ephemeral
+ *   /mozilla-qdo/workers/worker-0000000101    {"queues": [...]}, ephemeral, sequential
+ *
+ * A queue that is given no name gets 32 random hex digits. A name begins with a letter or digit and
+ * has letters, digits, '.', '_' and '-'.
  *
  * The keeper holds only how far a queue has been processed. Its messages are tasks of the group of
  * the same name (message.h). registration.h does what a worker does with these nodes.
@@ -19,9 +22,13 @@
 
 #define QUEUE_NAMESPACE "/mozilla-qdo"
 #define QUEUE_ERROR "qdo_error" /* the group of messages that were skipped; it has no node */
+#define QUEUE_NAME_RULE                                                                            \
+    "a queue's name has at most 64 letters, digits, '.', '_' and '-', and begins with one of the " \
+    "first two"
 
 enum {
-    QUEUE_NAME_LEN = 32,
+    QUEUE_NAME_LEN = 32, /* of a name that queue_create() makes */
+    QUEUE_NAME_LEN_MAX = 64,
     QUEUE_NAMESPACE_LEN_MAX = 255,
     QUEUE_PATH_SIZE = 512,  /* enough for any path below a namespace */
     QUEUE_COUNT_MAX = 20000 /* ZooKeeper clients refuse longer lists of children (1 MB) */
@@ -44,8 +51,15 @@ void queues_path(const struct queues *qs, char path[QUEUE_PATH_SIZE], const char
 /* Creates the namespace's own nodes if they are missing. */
 int queues_init(const struct queues *qs);
 
-/* Creates a queue with a random name. TOO_BIG if there are QUEUE_COUNT_MAX. */
-int queue_create(const struct queues *qs, char ret_name[QUEUE_NAME_LEN + 1]);
+/* Makes a random name; whether a name looks like one. */
+void queue_make_name(char ret_name[QUEUE_NAME_LEN + 1]);
+bool queue_is_made_name(struct str name);
+
+/*
+ * Creates a queue. EXISTS if there is one of that name; TOO_BIG if there are QUEUE_COUNT_MAX. After
+ * a lost answer, a random name that exists is the caller's own, and any other may be.
+ */
+int queue_create(const struct queues *qs, const char *name);
 
 /* Removes a queue, also if a worker owns it: the owner's next change is refused. */
 int queue_remove(const struct queues *qs, const char *name);

@@ -26,7 +26,7 @@
 #include "queue/worker.h"
 
 struct queue_hold {
-    char queue[QUEUE_NAME_LEN + 1];
+    char queue[QUEUE_NAME_LEN_MAX + 1];
     int64_t last;    /* messages up to this id are processed */
     int64_t fence;   /* czxid of the owner node: rises with each owner */
     int32_t version; /* of the queue's node, as last seen */

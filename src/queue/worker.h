@@ -70,7 +70,7 @@ enum queue_worker_kind {
 struct queue_worker_action {
     enum queue_worker_kind kind;
     int64_t at_ms;
-    char queue[QUEUE_NAME_LEN + 1];
+    char queue[QUEUE_NAME_LEN_MAX + 1];
     int64_t last;
     bool aside; /* WORK: if it fails, post it to the error queue */
 };
@@ -87,7 +87,7 @@ enum queue_worker_result {
 enum queue_stage { WANTED, IDLE, WORKING, PROCESSED };
 
 struct queue_assignment {
-    char queue[QUEUE_NAME_LEN + 1];
+    char queue[QUEUE_NAME_LEN_MAX + 1];
     enum queue_stage stage;
     bool planned;   /* the plan gives it to this worker */
     bool doubt;     /* WANTED: the owner node may be ours; IDLE: it may not be */

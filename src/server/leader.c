@@ -36,8 +36,8 @@ struct leader {
 struct candidacy {
     struct leader *l;
     struct keeper *k;
-    char *node;   /* the candidate's path */
-    char *before; /* its watched predecessor, or NULL */
+    struct election election;
+    char *before; /* the watched predecessor, or NULL */
     struct keeper_watch *before_watch, *epoch_watch;
 };
 
@@ -116,10 +116,9 @@ static void stop_all(struct leader *l)
 static int lead(struct candidacy *s)
 {
     struct leader *l = s->l;
-    struct keeper_stat stat;
+    struct keeper_op fence;
     struct err_info e = {""};
-    TRY(keeper_set(s->k, LEADER_EPOCH, str_of(l->own_url), KEEPER_ANY_VERSION, &stat));
-    struct keeper_op fence = keeper_op_check(LEADER_EPOCH, stat.version);
+    TRY(election_win(&s->election, &fence));
     for (size_t i = 0; i < l->follower_count; i++) {
         struct leader_follower *f = &l->followers[i];
         if (i == l->led)
@@ -136,19 +135,11 @@ static int lead(struct candidacy *s)
 
 /* Standing for election. */
 
-static int make_ground(struct keeper *k)
-{
-    static const char *const paths[] = {"/drover", LEADER_ROOT, LEADER_EPOCH};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        TRY(keeper_ensure(k, paths[i], STR("")));
-    return 0;
-}
-
 /* Another client has deleted something that the election or a follower needs. */
 static int heal(struct candidacy *s)
 {
     leader_doubt(s->l);
-    return make_ground(s->k);
+    return election_prepare(s->election.keeper);
 }
 
 static void unwatch_before(struct candidacy *s)
@@ -185,26 +176,6 @@ static int learn_url(struct candidacy *s)
     return 0;
 }
 
-static int become_candidate(struct candidacy *s)
-{
-    free(s->node);
-    s->node = NULL;
-    return keeper_create(s->k, LEADER_ROOT "/server-", str_of(s->l->own_url),
-                         KEEPER_EPHEMERAL | KEEPER_SEQUENTIAL, &s->node);
-}
-
-/*
- * The candidate's position: 0 leads; -1: not in the list. names are sorted, by their numbers too.
- */
-static long place_of(const struct candidacy *s, const struct keeper_names *names)
-{
-    const char *own = s->node ? strrchr(s->node, '/') + 1 : "";
-    for (size_t i = 0; i < names->count; i++)
-        if (!strcmp(names->names[i], own))
-            return (long)i;
-    return -1;
-}
-
 /* Whether the flag was set, which it is no longer. */
 static bool take_flag(struct leader *l, bool *flag)
 {
@@ -218,11 +189,11 @@ static bool take_flag(struct leader *l, bool *flag)
 static int look(struct candidacy *s)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    TRY(keeper_children(s->k, LEADER_ROOT, &names, NULL));
-    long place = place_of(s, &names);
+    long place;
+    TRY(election_place(&s->election, &names, &place));
     if (place < 0) {
         set_flag(s->l, &s->l->look);
-        return become_candidate(s);
+        return election_join(&s->election);
     }
     if (place > 0) {
         stop_all(s->l);
@@ -243,8 +214,8 @@ static int look(struct candidacy *s)
 
 static void stand(struct leader *l, struct keeper *k)
 {
-    struct candidacy s = {.l = l, .k = k};
-    int err = make_ground(k);
+    struct candidacy s = {.l = l, .k = k, .election = {.keeper = k, .url = l->own_url}};
+    int err = election_prepare(k);
     if (!err)
         err = keeper_watch(k, LEADER_EPOCH, KEEPER_WATCH_DATA, on_event, l, &s.epoch_watch);
     set_flag(l, &l->look);
@@ -260,10 +231,7 @@ static void stand(struct leader *l, struct keeper *k)
     unwatch_before(&s);
     if (s.epoch_watch)
         keeper_unwatch(k, s.epoch_watch);
-    /* So that the next one need not wait for the session to end. */
-    if (s.node && err != DROVER_SESSION_EXPIRED)
-        keeper_delete(k, s.node, KEEPER_ANY_VERSION);
-    free(s.node);
+    election_leave(&s.election, err != DROVER_SESSION_EXPIRED);
 }
 
 /* False: the thread ends. */

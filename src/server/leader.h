@@ -2,11 +2,8 @@
  * leader - elects the leader among several servers on one ensemble. The leader has the task store
  * and the DAG in memory.
  *
- * Candidates are ephemeral sequential nodes below /drover/leader, each with the URL of its server;
- * the first one leads, and each of the others watches only its predecessor. A new leader sets
- * /drover/epoch: the data is its URL, and the new version is the fence. Every commit of a leader
- * checks the fence, so a deposed leader can change nothing. All servers watch that node to know
- * where to redirect clients.
+ * The first candidate leads (keeper/election.h), and each of the others watches only its
+ * predecessor. All servers watch the leader's epoch to know where to redirect clients.
  *
  * In order: leader_open -> lead and stop are called in turn, on the leader's own thread, which may
  * block -> leader_close.
@@ -18,10 +15,7 @@
 #define SERVER_LEADER_H
 
 #include "base/err.h"
-#include "keeper/keeper.h"
-
-#define LEADER_ROOT "/drover/leader"
-#define LEADER_EPOCH "/drover/epoch"
+#include "keeper/election.h"
 
 enum { LEADER_URL_SIZE = 256, LEADER_FOLLOWERS_MAX = 4 };
 

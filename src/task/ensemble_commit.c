@@ -152,8 +152,8 @@ static void begin(struct service *s)
 {
     task_tree_begin(s->tree, &s->commit);
     task_commit_op(&s->commit, s->fence);
-    task_tree_put_head(s->tree, &s->commit, &(struct task_node_head){0}, /* filled in at the end */
-                       s->head_version);
+    struct task_node_head later = {.ceiling = TASK_NODE_NO_CEILING}; /* filled in at the end */
+    task_tree_put_head(s->tree, &s->commit, &later, s->head_version);
 }
 
 /* Runs queued requests, as many as fit into one commit. Waiting claims may wake and join. */
@@ -184,10 +184,21 @@ static bool only_reads(const struct task_queue *q)
     return true;
 }
 
+/* The last id that is given when the batch is committed. */
+static int64_t last_id(const struct service *s)
+{
+    int64_t last = store_last_id(s->store);
+    for (const struct task_request *r = s->batch.first; r; r = r->own.next)
+        if (service_has_changes(r) && r->own.txn->task_count)
+            last = r->own.txn->tasks[r->own.txn->task_count - 1].id;
+    return last;
+}
+
 static void send(struct service *s)
 {
     random_fill(&s->tag, sizeof s->tag);
-    struct task_node_head head = {.last_id = store_last_id(s->store), .tag = s->tag};
+    struct task_node_head head = {
+        .last_id = last_id(s), .ceiling = TASK_NODE_NO_CEILING, .tag = s->tag};
     task_node_head_encode(&head, (char *)s->commit.ops[1].data.p);
     s->sent = mem_alloc(sizeof *s->sent);
     atomic_init(&s->sent->s, s);

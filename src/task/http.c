@@ -230,9 +230,7 @@ static void read_group(struct task_call *c, struct store *s, int64_t now_ms)
 {
     const struct task_read *in = c->in;
     struct store_list list = {0};
-    if (in->limit) /* 0: none at all, which store_list() takes for all */
-        c->err = store_list(s, in->group, -1, in->limit < 0 ? 0 : (size_t)in->limit, in->owned,
-                            now_ms, c->arena, &list);
+    c->err = store_list(s, in->group, -1, (size_t)in->limit, in->owned, now_ms, c->arena, &list);
     json_open(&c->found, '[');
     for (size_t i = 0; i < list.count; i++)
         body_put_task(&c->found, &list.tasks[i]);
@@ -319,7 +317,7 @@ static const struct route ROUTES[] = {
          struct task_read,
          FIELD_TEXT(IN_PATH, struct task_read, group, "name", 1, INT64_MAX, "The group"),
          FIELD_INT(IN_QUERY, struct task_read, limit, "limit", 0, INT64_MAX,
-                   "At most so many; all unless given", .preset = -1),
+                   "At most so many; 0, or not given: all"),
          FIELD_BOOL(IN_QUERY, struct task_read, owned, "owned",
                     "Also those that are owned; only those that can be claimed unless given"))},
     {METHOD_POST, "/update", post_update, 0, "Add, replace and delete tasks, all or nothing",

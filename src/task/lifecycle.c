@@ -55,11 +55,13 @@ static int make_node(struct task_load *l, const char *path, struct str data)
 /* Creates the parents of all other nodes. */
 static int make_ground(struct task_load *l)
 {
-    char head[TASK_NODE_HEAD_LEN];
-    task_node_head_encode(&(struct task_node_head){0}, head);
+    struct task_node_head first = {.ceiling =
+                                       keeper_has_gate(l->keeper) ? 0 : TASK_NODE_NO_CEILING};
+    char head[TASK_NODE_HEAD_LEN_MAX];
+    size_t len = task_node_head_encode(&first, head);
     TRY(make_node(l, TASK_NODE_ROOT, STR("")));
     TRY(make_node(l, REQUEST_LOG_ROOT, STR("")));
-    return make_node(l, TASK_NODE_HEAD, (struct str){head, sizeof head});
+    return make_node(l, TASK_NODE_HEAD, (struct str){head, len});
 }
 
 static int get(struct task_load *l, const char *path, struct buf *b)
@@ -161,15 +163,30 @@ static int read_head(struct task_load *l)
     return task_node_head_decode(buf_str(&b), &l->head);
 }
 
+/* What the head says of the ids, by the keeper and the version that wrote it. */
+static int use_head(struct task_load *l)
+{
+    struct task_node_head *h = &l->head;
+    bool embedded = keeper_has_gate(l->keeper), has_ceiling = h->ceiling != TASK_NODE_NO_CEILING;
+    if (has_ceiling && !embedded)
+        return err_set(l->e, DROVER_IN_USE,
+                       "%s belongs to a server with an embedded keeper: name another chroot",
+                       TASK_NODE_HEAD);
+    if (embedded && !has_ceiling) /* of drover 0.1 */
+        *h = (struct task_node_head){.ceiling = h->last_id};
+    l->tree->ceiling = h->ceiling;
+    store_set_last_id(l->store, h->last_id);
+    store_set_top_id(l->store, h->ceiling);
+    return 0;
+}
+
 static int load_tasks(struct task_load *l)
 {
     TRY(make_ground(l));
     TRY(check(l, read_head(l), "read", TASK_NODE_HEAD));
+    TRY(use_head(l));
     TRY(load_slots(l));
-    TRY(check(l, read_requests(l), "read the requests in", REQUEST_LOG_ROOT));
-    l->tree->ceiling = l->head.last_id;
-    store_set_last_id(l->store, l->head.last_id);
-    return 0;
+    return check(l, read_requests(l), "read the requests in", REQUEST_LOG_ROOT);
 }
 
 /* The data of a task, from the embedded keeper's tree. */
@@ -230,19 +247,23 @@ static void take_over(struct service *s, const struct task_load *l)
 /* If a crash may lose answered changes, the ceiling of this run is on disk before its first id. */
 static int raise_ceiling(struct service *s, struct err_info *e)
 {
-    char bytes[TASK_NODE_HEAD_LEN];
-    if (!keeper_may_lose(s->keeper))
+    char bytes[TASK_NODE_HEAD_LEN_MAX];
+    if (!keeper_may_lose(s->keeper) && !s->o.journal_now)
         return 0;
     s->tree->losable = TASK_TREE_LOSABLE;
-    struct task_node_head head = task_tree_ceiling(s->tree, store_last_id(s->store));
-    task_node_head_encode(&head, bytes);
-    int err = keeper_set(s->keeper, TASK_NODE_HEAD, (struct str){bytes, sizeof bytes},
-                         KEEPER_ANY_VERSION, NULL);
+    struct task_node_head head =
+        task_tree_head(s->tree, store_last_id(s->store), store_top_id(s->store));
+    size_t len = task_node_head_encode(&head, bytes);
+    struct str data = {bytes, len};
+    struct keeper_op op = keeper_op_set(TASK_NODE_HEAD, data, KEEPER_ANY_VERSION);
+    int err = s->o.journal_now ? s->o.journal_now(s->o.journal_arg, &op, 1) : 0;
+    if (!err)
+        err = keeper_set(s->keeper, TASK_NODE_HEAD, data, KEEPER_ANY_VERSION, NULL);
     if (!err)
         err = keeper_flush(s->keeper);
     if (err)
         return err_set(e, err, "cannot set ids aside for the tasks: %s", drover_err_message(err));
-    s->tree->ceiling = head.last_id;
+    s->tree->ceiling = head.ceiling;
     return 0;
 }
 

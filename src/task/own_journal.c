@@ -138,6 +138,14 @@ int own_journal_append(void *arg, const struct keeper_op *ops, size_t count)
     return j->failed;
 }
 
+int own_journal_append_now(void *arg, const struct keeper_op *ops, size_t count)
+{
+    struct own_journal *j = arg;
+    CLEANUP(buf_release) struct buf b = {0};
+    encode(&b, ops, count);
+    return tell(j, &b) ? DROVER_IO : 0;
+}
+
 static struct own_journal_record *take(struct own_journal *j)
 {
     LOCKED(&j->lock);

@@ -26,6 +26,9 @@ void own_journal_close(struct own_journal *j);
 /* Appends a transaction, for service_options.journal: under the service's lock, one at a time. */
 int own_journal_append(void *arg, const struct keeper_op *ops, size_t count);
 
+/* Appends before it returns, also in opportunistic mode: before the first own_journal_append(). */
+int own_journal_append_now(void *arg, const struct keeper_op *ops, size_t count);
+
 /*
  * passed is called after the beginning of a snapshot. It returns when every transaction appended
  * before is in the keeper, so that the snapshot includes it.

@@ -274,7 +274,8 @@ void service_settle(struct service *s, struct task_request *r)
 static int commit(struct service *s, struct task_request *r)
 {
     service_put(s, r);
-    task_tree_put_ceiling(s->tree, &s->commit, store_last_id(s->store));
+    task_tree_put_ids(s->tree, &s->commit, store_last_id(s->store), store_top_id(s->store),
+                      r->own.txn->ended_last && !r->own.txn->task_count);
     if (s->commit.bytes > KEEPER_REQUEST_MAX / 2 && /* an estimate: now exactly */
         keeper_request_size(s->commit.ops, s->commit.count) > KEEPER_REQUEST_MAX)
         return DROVER_TOO_BIG;

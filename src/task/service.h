@@ -117,8 +117,12 @@ struct service_options {
     int64_t (*now_ms)(void *arg); /* NULL: the clock above */
     void *now_arg;
 
-    /* For the store in process: gets each commit before it is made, may refuse it; or NULL. */
+    /*
+     * For the store in process: gets each commit before it is made, may refuse it; or NULL. If it
+     * stores commits later, so that a crash may lose them after their answer, journal_now does not.
+     */
     int (*journal)(void *arg, const struct keeper_op *ops, size_t count);
+    int (*journal_now)(void *arg, const struct keeper_op *ops, size_t count);
     void *journal_arg;
 
     /* The fence has failed, or the outcome of a commit is unknown: stand for election again. */

@@ -54,10 +54,22 @@ int64_t store_last_id(const struct store *s)
     return s->last_id;
 }
 
+int64_t store_top_id(const struct store *s)
+{
+    return s->top_id;
+}
+
+void store_set_top_id(struct store *s, int64_t id)
+{
+    if (id > s->top_id)
+        s->top_id = id;
+}
+
 void store_set_last_id(struct store *s, int64_t id)
 {
     if (id > s->last_id)
         s->last_id = id;
+    store_set_top_id(s, id);
 }
 
 size_t store_count(const struct store *s)

@@ -5,12 +5,12 @@
  * A task is immutable. An update or a claim replaces it by one with a new id. The task's slot stays
  * the same: it is the first id of the task, and names its node in the keeper.
  *
- * In order: store_new -> store_restore for each stored task, store_set_last_id -> transactions ->
- * store_free. A transaction is store_update() or store_claim() with a struct task_txn: it is
- * refused, then txn.errors has every reason and nothing has changed; or applied, then txn.tasks is
- * the answer and txn.changes lists the slots to create, set and delete. When the changes are
- * stored, store_settle() drops the undo information; when they are refused, store_undo() undoes
- * them (the newest transaction first, if several are not settled).
+ * In order: store_new -> store_restore for each stored task, store_set_last_id, store_set_top_id ->
+ * transactions -> store_free. A transaction is store_update() or store_claim() with a struct
+ * task_txn: it is refused, then txn.errors has every reason and nothing has changed; or applied,
+ * then txn.tasks is the answer and txn.changes lists the slots to create, set and delete. When the
+ * changes are stored, store_settle() drops the undo information; when they are refused,
+ * store_undo() undoes them (the newest transaction first, if several are not settled).
  *
  * What always holds:
  *  - Ids rise strictly and are never given twice, not even those of a transaction that was undone.
@@ -99,7 +99,8 @@ struct task_txn {
     struct task_txn_change *changes;
     const char **errors;
     size_t task_count, change_count, error_count;
-    size_t reasons; /* all reasons, listed or not */
+    size_t reasons;  /* all reasons, listed or not */
+    bool ended_last; /* the task with the last id given was deleted */
 
     struct task_txn_undo *undo;
     size_t undo_count;
@@ -125,9 +126,14 @@ void store_free(struct store *s);
 /* Adds a stored task. EXISTS: there is one with this id. */
 int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms);
 
-/* The last id given. A lower value is ignored. */
+/*
+ * The last id that was given, by a transaction that is settled; and the largest that was used at
+ * all, above which ids are free. Setting either to a lower value has no effect.
+ */
 int64_t store_last_id(const struct store *s);
+int64_t store_top_id(const struct store *s);
 void store_set_last_id(struct store *s, int64_t id);
+void store_set_top_id(struct store *s, int64_t id);
 
 /* Both return 0, REFUSED with the reasons in t, TOO_BIG, or what fetching failed with. */
 int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct task_txn *t);

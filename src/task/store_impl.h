@@ -48,7 +48,7 @@ struct task_group {
 struct store {
     store_fetch_fn *fetch;
     void *fetch_arg;
-    int64_t last_id;
+    int64_t last_id, top_id; /* given, used */
     size_t count;
 
     struct map by_id;

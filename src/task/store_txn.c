@@ -147,6 +147,7 @@ static void apply_delete(struct txn_work *w, int64_t id)
     struct task_record *r = record_at(w->s, ref);
     struct task_txn_undo *u = note_undo(w, w->s->groups[r->group]);
     u->old = *r;
+    w->t->ended_last |= r->id == w->s->last_id;
     note_change(w, TXN_DELETE, r->slot);
     u->kept = store_remove(w->s, ref);
 }
@@ -154,7 +155,7 @@ static void apply_delete(struct txn_work *w, int64_t id)
 static void apply_add(struct txn_work *w, const struct task *add)
 {
     struct task_group *g = store_make_group(w->s, add->group);
-    struct task_record r = {.id = ++w->s->last_id,
+    struct task_record r = {.id = ++w->s->top_id,
                             .timespec = store_time(add->timespec, w->now_ms),
                             .ownerid = w->clientid,
                             .group = g->number,
@@ -178,7 +179,7 @@ static void apply_change(struct txn_work *w, uint32_t ref, int64_t timespec, str
         u->kept = kept;
         kept = w->s->fetch ? NULL : data_new(data);
     }
-    r.id = u->made_id = ++w->s->last_id;
+    r.id = u->made_id = ++w->s->top_id;
     r.timespec = timespec;
     r.ownerid = w->clientid;
     note_change(w, TXN_SET, r.slot);
@@ -214,6 +215,7 @@ void store_settle(struct store *s, struct task_txn *t)
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
         free(u->kept);
+        store_set_last_id(s, u->made_id);
         unpin(s, u->held);
     }
 }

@@ -16,7 +16,7 @@ enum { OP_OVERHEAD = 64 }; /* of an operation on the wire, without path and data
 
 /* Nodes. */
 
-enum { VERSION = 1, VERSION_MANAGED = 2, DIGITS_MAX = 19 };
+enum { VERSION = 1, VERSION_MANAGED = 2, VERSION_CEILING = 2, DIGITS_MAX = 19 };
 
 static size_t put_number(char *at, int64_t number)
 {
@@ -95,21 +95,33 @@ int task_node_decode(struct str bytes, struct task *ret_task)
     return 0;
 }
 
-void task_node_head_encode(const struct task_node_head *h, char bytes[TASK_NODE_HEAD_LEN])
+size_t task_node_head_encode(const struct task_node_head *h, char bytes[TASK_NODE_HEAD_LEN_MAX])
 {
-    bytes[0] = VERSION;
+    bool has_ceiling = h->ceiling != TASK_NODE_NO_CEILING;
+    bytes[0] = has_ceiling ? VERSION_CEILING : VERSION;
     le_store64(bytes + 1, (uint64_t)h->last_id);
     le_store64(bytes + 9, h->tag);
+    if (!has_ceiling)
+        return TASK_NODE_HEAD_LEN;
+    le_store64(bytes + 17, (uint64_t)h->ceiling);
+    return TASK_NODE_HEAD_LEN_MAX;
 }
 
 int task_node_head_decode(struct str bytes, struct task_node_head *ret_head)
 {
-    if (bytes.len && (unsigned char)bytes.p[0] > VERSION)
+    struct reader r = {bytes.p, bytes.len, false};
+    struct task_node_head h = {.ceiling = TASK_NODE_NO_CEILING};
+    int version = reader_u8(&r);
+    if (version > VERSION_CEILING)
         return DROVER_NEWER_VERSION;
-    if (bytes.len != TASK_NODE_HEAD_LEN || bytes.p[0] != VERSION)
+    h.last_id = (int64_t)reader_u64(&r);
+    h.tag = reader_u64(&r);
+    if (version == VERSION_CEILING)
+        h.ceiling = (int64_t)reader_u64(&r);
+    if (r.bad || r.left || version < VERSION || h.last_id < 0 || h.ceiling < TASK_NODE_NO_CEILING)
         return DROVER_DAMAGED;
-    *ret_head = (struct task_node_head){(int64_t)le_load64(bytes.p + 1), le_load64(bytes.p + 9)};
-    return ret_head->last_id < 0 ? DROVER_DAMAGED : 0;
+    *ret_head = h;
+    return 0;
 }
 
 /* Counting. */
@@ -291,25 +303,34 @@ void task_tree_put_request(struct task_tree *l, struct task_commit *c,
 void task_tree_put_head(struct task_tree *l, struct task_commit *c, const struct task_node_head *h,
                         int32_t version)
 {
-    char *bytes = arena_alloc(&c->arena, TASK_NODE_HEAD_LEN);
-    task_node_head_encode(h, bytes);
+    char *bytes = arena_alloc(&c->arena, TASK_NODE_HEAD_LEN_MAX);
+    size_t len = task_node_head_encode(h, bytes);
     task_commit_op(c, (struct keeper_op){.kind = KEEPER_SET,
                                          .version = version,
                                          .path = STR(TASK_NODE_HEAD),
-                                         .data = {bytes, TASK_NODE_HEAD_LEN}});
-    l->ceiling = h->last_id;
+                                         .data = {bytes, len}});
+    l->ceiling = h->ceiling;
 }
 
-struct task_node_head task_tree_ceiling(const struct task_tree *l, int64_t last_id)
+static bool is_near_ceiling(const struct task_tree *l, int64_t top_id)
 {
-    return (struct task_node_head){.last_id = last_id + 2 * l->losable + TASK_TREE_STEP};
+    return top_id + l->losable > l->ceiling;
 }
 
-void task_tree_put_ceiling(struct task_tree *l, struct task_commit *c, int64_t last_id)
+struct task_node_head task_tree_head(const struct task_tree *l, int64_t last_id, int64_t top_id)
 {
-    struct task_node_head h = task_tree_ceiling(l, last_id);
-    if (last_id + l->losable > l->ceiling)
-        task_tree_put_head(l, c, &h, KEEPER_ANY_VERSION);
+    int64_t next = top_id + 2 * l->losable + TASK_TREE_STEP;
+    return (struct task_node_head){.last_id = last_id,
+                                   .ceiling = is_near_ceiling(l, top_id) ? next : l->ceiling};
+}
+
+void task_tree_put_ids(struct task_tree *l, struct task_commit *c, int64_t last_id, int64_t top_id,
+                       bool must)
+{
+    if (!must && !is_near_ceiling(l, top_id))
+        return;
+    struct task_node_head h = task_tree_head(l, last_id, top_id);
+    task_tree_put_head(l, c, &h, KEEPER_ANY_VERSION);
 }
 
 void task_tree_settle(struct task_tree *l, struct task_commit *c)

@@ -2,7 +2,7 @@
  * task_tree - the tasks in the keeper's tree: their nodes, and transactions of the store as
  * operations on them. Pure.
  *
- *   /drover/tasks                     the head: the last id and the tag of the last commit
+ *   /drover/tasks                     the head: ids, and the tag of the last commit
  *   /drover/tasks/<bucket>            at most 4,096 slots, to keep lists of children short
  *   /drover/tasks/<bucket>/<slot>     a task; slot is the first id it had, bucket is slot / 4096
  *   /drover/requests/<number>         an entry of the request log (request_log.h)
@@ -13,21 +13,28 @@
  *
  * Version 2 is the same for a managed task (store.h).
  *
- * The head's: u8 version, u64 last id, u64 tag. To change a format, give it the next version and
- * keep reading the old one.
+ * The head's: u8 version, u64 last id, u64 tag; version 2 has also u64 ceiling. To change a format,
+ * give it the next version and keep reading the old one.
  *
  * A commit collects the operations of one transaction, or of several. A bucket is created with its
  * first slot and deleted with its last one; the bucket being filled stays. struct task_tree (which
  * buckets exist, how many slots they have, the request log) is ahead of the keeper by the commit in
  * flight; task_tree_undo() undoes that.
  *
- * The head holds the last id. On the embedded keeper it holds a ceiling TASK_TREE_STEP above the
- * ids in use, so that it is written once in a thousand ids; a restart continues above it.
+ * The ids, in which two things always hold, after a crash too:
  *
- * No id is given twice, not even one that a crash undid after it was answered. Where that can
- * happen (opportunistic) the ceiling on disk is at least TASK_TREE_LOSABLE above the ids in use:
- * more than can be given before a change is on disk. A start has its ceiling on disk before its
- * first id.
+ *  - The last id that was given is the head's, or that of a slot if one is larger. Either the task
+ *    with the last id exists, and its slot holds the id; or it was deleted, and the commit that did
+ *    so set the head. On an ensemble every commit sets the head.
+ *  - No id is given twice, not even one that a crash undid after it was answered. On the embedded
+ *    keeper, ids are at most the head's ceiling, and a restart continues above it. The ceiling is
+ *    TASK_TREE_STEP above the ids in use when it is set, so that it is set once in a thousand ids.
+ *    Where a crash can undo what was answered (opportunistic), the ceiling on disk is at least
+ *    TASK_TREE_LOSABLE above the ids in use: more than can be given before a change is on disk. A
+ *    start has its ceiling on disk before its first id.
+ *
+ * Version 1 of the head has no ceiling. That of an ensemble is of version 1; that of an embedded
+ * keeper was written by drover 0.1, and its last id is the ceiling.
  */
 #ifndef TASK_TASK_TREE_H
 #define TASK_TASK_TREE_H
@@ -43,7 +50,8 @@ enum {
     TASK_NODE_BUCKET_LEN = 4096,
     TASK_NODE_PATH_SIZE = 64, /* with its NUL */
     TASK_NODE_OVERHEAD = 1 + 8 + 8 + 8 + 2,
-    TASK_NODE_HEAD_LEN = 1 + 8 + 8,
+    TASK_NODE_HEAD_LEN = 1 + 8 + 8, /* version 1 */
+    TASK_NODE_HEAD_LEN_MAX = TASK_NODE_HEAD_LEN + 8,
 };
 
 static inline int64_t task_node_bucket(int64_t slot)
@@ -69,12 +77,16 @@ void task_node_encode(const struct task *t, char *bytes);
 /* Borrows from bytes. 0, DAMAGED or NEWER_VERSION. */
 int task_node_decode(struct str bytes, struct task *ret_task);
 
+enum { TASK_NODE_NO_CEILING = -1 };
+
 struct task_node_head {
     int64_t last_id;
+    int64_t ceiling; /* TASK_NODE_NO_CEILING: none */
     uint64_t tag;
 };
 
-void task_node_head_encode(const struct task_node_head *h, char bytes[TASK_NODE_HEAD_LEN]);
+/* Returns the length. */
+size_t task_node_head_encode(const struct task_node_head *h, char bytes[TASK_NODE_HEAD_LEN_MAX]);
 int task_node_head_decode(struct str bytes, struct task_node_head *ret_head);
 
 enum { TASK_TREE_STEP = 1000, TASK_TREE_LOSABLE = 1000 * 1000 };
@@ -121,13 +133,14 @@ void task_tree_put(struct task_tree *l, struct task_commit *c, const struct task
 void task_tree_put_request(struct task_tree *l, struct task_commit *c,
                            const struct request_key *key, const struct task *tasks, size_t count);
 
-/* The head for a last id. */
-struct task_node_head task_tree_ceiling(const struct task_tree *l, int64_t last_id);
+/* The head for these ids: the last one given, the largest one used. */
+struct task_node_head task_tree_head(const struct task_tree *l, int64_t last_id, int64_t top_id);
 
-/* Adds the head, if the ids are too close to the ceiling. */
-void task_tree_put_ceiling(struct task_tree *l, struct task_commit *c, int64_t last_id);
+/* Adds the head, if the ids are too close to the ceiling, or `must`. */
+void task_tree_put_ids(struct task_tree *l, struct task_commit *c, int64_t last_id, int64_t top_id,
+                       bool must);
 
-/* Adds the head: the last id and a tag. version: the expected one. */
+/* Adds the head. version: the expected one. */
 void task_tree_put_head(struct task_tree *l, struct task_commit *c, const struct task_node_head *h,
                         int32_t version);
 

@@ -207,8 +207,9 @@ static void get_tasks(struct http_request *r)
     struct world_call c;
     if (!call_begin(&c, r, ONE_WORLD))
         return;
+    size_t limit = c.in->limit ? (size_t)c.in->limit : LIST_LIMIT_MAX;
     int err = world_list(c.world, c.k, &r->arena, (enum world_state)c.in->state,
-                         c.in->after.p ? c.in->after : STR(""), (size_t)c.in->limit, &items);
+                         c.in->after.p ? c.in->after : STR(""), limit, &items);
     json_open(&c.out, '{');
     json_member_open(&c.out, "tasks", '[');
     for (size_t i = 0; i < items.count; i++) {
@@ -443,8 +444,9 @@ static const struct route ROUTES[] = {
               FIELD_CHOICE(IN_QUERY, struct world_in, state, "state",
                            "pending|working|completed", "The state"),
               TEXT(IN_QUERY, after, "Start after this key"),
-              FIELD_INT(IN_QUERY, struct world_in, limit, "limit", 1, LIST_LIMIT_MAX,
-                        "At most so many", .preset = LIST_LIMIT_DEFAULT))},
+              FIELD_INT(IN_QUERY, struct world_in, limit, "limit", 0, LIST_LIMIT_MAX,
+                        "At most so many; 0: as many as possible, 100000",
+                        .preset = LIST_LIMIT_DEFAULT))},
     {METHOD_GET, "/v1/worlds/{world}/tasks/{path...}", get_task, ROUTE_WORKER,
      "Show a task with its data", "getWorldTask", .reply = "WorldTask", .errors = NO_TASK,
      ROUTE_IN(struct world_in, WORLD_FIELD, PATH_FIELD)},

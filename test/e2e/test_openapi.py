@@ -327,6 +327,8 @@ def tell_of_worlds(say):
 
 def tell_of_queues(say):
     queue = say(200, "POST", "/v1/queues", {})["queue"]
+    say(200, "POST", "/v1/queues", {"queue": "named"})
+    say(409, "POST", "/v1/queues", {"queue": "named"})
     say(200, "GET", "/v1/queues")
     one, messages = "/v1/queues/{queue}", "/v1/queues/{queue}/messages"
     say(200, "GET", one, queue=queue)

@@ -134,7 +134,7 @@ def test_a_foreign_worker_gets_its_share(room):
 def test_rubbish_is_skipped_with_one_line(room):
     good, bad = room.create(2)
     room.kazoo.set(f"{NAMESPACE}/queues/{bad}", b"\x00\xffnonsense")
-    for node in ("workers/rubbish", "queues/rubbish", "workers/worker-0000999999"):
+    for node in ("workers/rubbish", "queues/_rubbish", "workers/worker-0000999999"):
         room.kazoo.create(f"{NAMESPACE}/{node}", b"[rubbish", ephemeral=True)
     worker = room.work("--settle", "0s")
     other = room.work("--settle", "0s")
@@ -146,7 +146,7 @@ def test_rubbish_is_skipped_with_one_line(room):
     wait_until(lambda: any(f"skipped {NAMESPACE}/queues/{bad}" in w.said for w in (worker, other)),
                "the line about the bad one")
     for one in (worker, other):
-        for node in ("workers/rubbish", "queues/rubbish"):
+        for node in ("workers/rubbish", "queues/_rubbish"):
             assert one.said.count(f"skipped {NAMESPACE}/{node}: ") == 1, one.said
         assert one.said.count(f"skipped {NAMESPACE}/queues/{bad}") <= 1
     assert room.kazoo.get(f"{NAMESPACE}/queues/{bad}")[0] == b"\x00\xffnonsense"
@@ -422,12 +422,16 @@ def test_events(room):
     ("POST", "/v1/queues", {"name": "x"}, 400, "name"),
     ("POST", "/v1/queues", [], 400, "object"),
     ("GET", "/v1/queues?limit=x", None, 400, "limit"),
-    ("GET", "/v1/queues/short", None, 400, "32 hex digits"),
-    ("GET", "/v1/queues/" + "g" * 32, None, 400, "32 hex digits"),
-    ("GET", "/v1/queues/..%2F..%2F", None, 400, "32 hex digits"),
+    ("POST", "/v1/queues", {"queue": ""}, 400, "queue"),
+    ("POST", "/v1/queues", {"queue": "a/b"}, 400, "letters, digits"),
+    ("POST", "/v1/queues", {"queue": "x" * 65}, 400, "at most 64"),
+    ("POST", "/v1/queues", {"queue": "qdo_error"}, 400, "letters, digits"),
+    ("GET", "/v1/queues/short", None, 404, "no such queue"),
+    ("GET", "/v1/queues/.short", None, 400, "letters, digits"),
+    ("GET", "/v1/queues/..%2F..%2F", None, 400, "letters, digits"),
     ("GET", "/v1/queues/" + NOBODY, None, 404, "no such queue"),
     ("DELETE", "/v1/queues/" + NOBODY, None, 404, "no such queue"),
-    ("DELETE", "/v1/queues/qdo_error", None, 400, "32 hex digits"),
+    ("DELETE", "/v1/queues/qdo_error", None, 400, "letters, digits"),
     ("GET", f"/v1/queues/{NOBODY}/messages", None, 404, "no such queue"),
     ("POST", f"/v1/queues/{NOBODY}/messages", {"data": "a"}, 404, "no such queue"),
     ("POST", "/v1/queues/qdo_error/messages", {"data": 7}, 400, "data"),
@@ -437,7 +441,7 @@ def test_events(room):
     ("POST", "/v1/queues/qdo_error/messages", {"messages": ["a"], "data": "a"}, 400, "give data"),
     ("POST", "/v1/queues/qdo_error/messages", {"data": "a", "more": 1}, 400, "more"),
     ("POST", "/v1/queues/qdo_error/messages", b"{", 400, ""),
-    ("GET", "/v1/queues/qdo_error/messages?limit=0", None, 400, "limit"),
+    ("GET", "/v1/queues/qdo_error/messages?limit=-1", None, 400, "limit"),
     ("GET", "/v1/queues/qdo_error/messages?limit=1001", None, 400, "limit"),
     ("GET", "/v1/queues/qdo_error/messages?after=-1", None, 400, "after"),
     ("GET", "/v1/queues/qdo_error/messages?wait=999999", None, 400, "wait"),
@@ -470,7 +474,8 @@ def test_the_command_line(room):
     assert run("rm", queue).returncode == 0
     assert run("ls").stdout == ""
     assert run("rm", queue).returncode == 1
-    assert run("read", "nonsense").returncode == 2
+    assert run("read", "nonsense").returncode == 1
+    assert run("read", "a/b").returncode == 2
 
 
 def test_lines_are_messages(room):

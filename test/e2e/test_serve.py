@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from conftest import ANY_PORTS, Server, drover
+from conftest import ANY_PORTS, OnEnsemble, Server, call, drover
 from test_command import version
 
 ENDS = [signal.SIGTERM, signal.SIGINT]
@@ -248,3 +248,21 @@ def test_a_server_does_not_load_the_library_of_the_clients(server):
     maps = pathlib.Path(f"/proc/{server.process.pid}/maps").read_text()
     assert "libc.so" in maps
     assert "libcurl" not in maps and "libcrypto" not in maps
+
+
+def test_a_server_on_the_port_of_another_needs_a_chroot(start):
+    """The first one has its tasks in memory: nobody else may change them."""
+    first = start()
+    add = {"clientid": 1, "adds": [{"group": "g", "data": "a"}]}
+    assert call(first.port, "POST", "/update", add)[0] == 200
+    second = OnEnsemble(f"zk://127.0.0.1:{first.zk_port}").start()
+    third = OnEnsemble(f"zk://127.0.0.1:{first.zk_port}/other").start()
+    try:
+        second.wait_for("cannot lead: /drover/tasks belongs to a server with an embedded keeper")
+        assert call(second.port, "POST", "/update", add)[0] == 503
+        third.leads()
+        assert call(third.port, "GET", "/groups") == (200, [])
+        assert len(call(first.port, "GET", "/group/g")[1]) == 1
+    finally:
+        second.kill()
+        third.kill()

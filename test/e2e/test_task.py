@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import threading
 import time
 
@@ -216,7 +217,7 @@ def test_the_tasks_of_a_group(me, group):
     for no in ("0", "no", "false", "No"):
         assert {t["id"] for t in me.group(group, f"?owned={no}")} == free
     assert len(me.group(group, "?limit=2&owned=true")) == 2
-    assert me.group(group, "?limit=0") == []
+    assert len(me.group(group, "?limit=0&owned=true")) == 3  # no limit
     assert me.group(new_group()) == []
     for bad in ("owned=2", "owned=", "limit=x", "limit=-1"):
         assert me.send("GET", f"/group/{group}?{bad}")[0] == 400, bad
@@ -498,3 +499,23 @@ def test_a_request_needs_json(me, server):
     status, _, body = server.request("POST /update HTTP/1.1\r\nHost: HOST\r\n"
                                      "Content-Length: 14\r\n\r\n{\"clientid\":1}")
     assert status == 415 and errors(body)
+
+
+@pytest.mark.parametrize("data", ['{"clientid": 1}', 'update={"clientid": 1}', "claim=x"])
+def test_curl_without_a_content_type_is_told_what_to_add(server, data):
+    """What people type first: curl then says that the body is a form."""
+    url = f"http://127.0.0.1:{server.port}/update"
+    done = subprocess.run(["curl", "-s", "-d", data, url], capture_output=True, text=True, check=True)
+    [line] = errors(done.stdout)
+    assert "\n" not in line
+    [option] = re.findall("curl: add (.*)\\)", line)
+    assert option == "-H 'Content-Type: application/json'"
+    done = subprocess.run(f"curl -s {option} -d '{{\"clientid\": 1}}' {url}", shell=True,
+                          capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {"tasks": []}
+
+
+@pytest.mark.parametrize("name", ["%FF", "a%C3", "%ED%A0%80%ED%B0%80"])
+def test_a_group_that_is_not_utf8_is_refused(me, name):
+    assert me.send("GET", f"/group/{name}") == (400, {"errors": ["name is not UTF-8 text"],
+                                                      "code": "BAD_ARGUMENT", "field": "name"})

@@ -71,6 +71,9 @@ def test_limits_and_many_groups(me):
     done = me.run("ls", "--limit", 2)
     assert len(done.stdout.splitlines()) == 3
     assert done.stderr == "drover: there are more than 2: use --limit\n"
+    everything = me.json("ls", "--limit", 0)
+    assert len(everything) > 2 and everything == me.json("ls")
+    assert me.json("group", "a", "--limit", 0, "--owned") == me.json("group", "a", "--owned") != []
 
 
 def test_other_clients_cannot_touch_what_is_ours(me):
@@ -110,7 +113,7 @@ def test_add_reads_lines(me):
     lines = [f"line {n}" for n in range(1200)] + ["", "last without an end"]
     ids = me.ok("add", "g", "-", input="\n".join(lines)).split()
     assert len(ids) == len(set(ids)) == 1202
-    tasks = sorted(me.json("ls", "g", "--limit", 5000), key=lambda task: task["id"])
+    tasks = sorted(me.json("ls", "g", "--limit", 0), key=lambda task: task["id"])
     assert [task["data"] for task in tasks] == lines
 
 
@@ -179,7 +182,7 @@ def test_any_group_name(me):
     ["claim"], ["done"], ["done", "x"], ["done", "-1"], ["claim", "g", "--for", "5"],
     ["claim", "g", "--for", "0s"], ["claim", "g", "--wait", "-1s"], ["add"], ["add", ""],
     ["add", "g", "--whole"], ["add", "g", "-", "x"], ["work", "g"], ["work", "--", "true"],
-    ["work", "g", "--", ""][:3], ["task", "0"], ["ls", "--limit", "0"],
+    ["work", "g", "--", ""][:3], ["task", "0"], ["ls", "--limit", "-1"],
 ])
 def test_wrong_use_is_status_2(words, tmp_path):
     done = Client("http://127.0.0.1:1", tmp_path).run(*words)

@@ -16,6 +16,7 @@ import pytest
 
 from conftest import DEADLINE_S, Connection, Server, drover, wait_until
 from task_support import Tasks
+from world_support import figure
 
 pytestmark = pytest.mark.slow
 
@@ -51,6 +52,23 @@ def test_tasks_and_ids_over_a_restart(start, journal):
     assert me.get("/groups") == ["kept"]
     assert me.add("kept", "new")[0] > gone
     assert me.update(deletes=[claimed["id"]]) == []
+
+
+def test_the_last_id_after_kill_9(start):
+    """The task that had it may be gone."""
+    server = start()
+    me = Tasks(server.port)
+    assert figure(server.port, "drover_task_last_id") == 0
+    [*_, last] = me.add("g", *"abc")
+    for claims in (False, True, True):
+        if claims:
+            last = me.claim("g")[0]["id"]
+        me.update(deletes=[last])
+        assert figure(server.port, "drover_task_last_id") == last
+        server.kill()
+        server = start()
+        me = Tasks(server.port, me.clientid)
+        assert figure(server.port, "drover_task_last_id") == last
 
 
 def test_ids_are_not_given_again_after_snapshots_and_an_emptied_store(start):

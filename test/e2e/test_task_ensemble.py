@@ -11,6 +11,7 @@ from cli import Client
 from conftest import DEADLINE_S, wait_until
 from task_support import Tasks
 from test_task_durable import Crowd, check_history
+from world_support import figure
 
 TIMEOUT_MS = 4000
 SOAK = bool(os.environ.get("DROVER_SOAK"))
@@ -47,11 +48,15 @@ def test_another_takes_over_in_time_and_nothing_is_lost(serve):
     me = Tasks(leader.port)
     ids = me.add("g", *"abcdefghij")
     claimed = me.claim("g", requestid="r")
+    me.update(deletes=[me.add("g", "the last id")[0]])
+    last = figure(leader.port, "drover_task_last_id")
+    assert last > claimed[0]["id"]
     leader.signal(signal.SIGKILL)
     start = time.monotonic()
     follower.leads()
     took = time.monotonic() - start
     assert took < TIMEOUT_MS / 1000 + 10, took
+    assert figure(follower.port, "drover_task_last_id") == last
     me = Tasks(follower.port, me.clientid)
     assert len(me.group("g", "?owned=1")) == len(ids)
     assert me.claim("g", requestid="r") == claimed

@@ -319,6 +319,7 @@ def test_looking(place, world, session):
     assert world.listed("working") == ["a_t"]
     assert [task["state"] for task in world.get("tasks?state=pending")[1]["tasks"]] == \
         ["working", "pending", "pending"]
+    assert world.get("tasks?state=pending&limit=0") == world.get("tasks?state=pending")
     first = world.get("tasks?state=pending&limit=2")[1]
     assert first["next"] == "a_t|b_t"
     rest = world.get("tasks?state=pending&limit=2&after=a_t%7Cb_t")[1]
@@ -476,7 +477,7 @@ def test_bad_requests(place, method, path, body, status):
 def test_bad_questions(world, session):
     world.queue("a")
     assert world.get("tasks?state=all")[0] == 400
-    assert world.get("tasks?limit=0")[0] == 400
+    assert world.get("tasks?limit=-1")[0] == 400
     assert world.get("tasks?limit=x")[0] == 400
     assert world.get("tasks/a")[0] == 400
     assert world.get("tasks/b_t")[0] == 404

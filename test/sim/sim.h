@@ -32,7 +32,7 @@ struct sim_keeper {
 
 /* A message in progress. */
 struct sim_work {
-    char queue[QUEUE_NAME_LEN + 1];
+    char queue[QUEUE_NAME_LEN_MAX + 1];
     int64_t id;
 };
 

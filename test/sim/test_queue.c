@@ -72,7 +72,7 @@ static void leave_rubbish(struct sim *w)
 {
     char path[QUEUE_PATH_SIZE];
 
-    queues_path(&w->queues_at, path, sim_random(w, 2) ? "workers/rubbish" : "queues/rubbish");
+    queues_path(&w->queues_at, path, sim_random(w, 2) ? "workers/rubbish" : "queues/_rubbish");
     if (keeper_create(&w->own.base, path, STR("\xff{"), 0, NULL))
         keeper_delete(&w->own.base, path, KEEPER_ANY_VERSION);
 }

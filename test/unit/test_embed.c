@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,6 +190,7 @@ struct tape {
     size_t began;                      /* records of since that the next snapshot replaces */
     int snapshots;
     int refuse;
+    atomic_int appended, lose; /* records; whether further ones are lost */
 };
 
 static void list_add(struct list *l, const void *bytes, size_t len)
@@ -212,7 +214,10 @@ static int append(void *arg, const void *bytes, size_t len)
 
     if (t->refuse)
         return 1;
+    if (t->lose)
+        return 0;
     list_add(&t->since, bytes, len);
+    t->appended++;
     return 0;
 }
 
@@ -321,6 +326,36 @@ static void test_own_journal_that_refuses(void **state)
     tape_free(t);
 }
 
+/* What a crash undoes after it was answered is not given again. */
+static void test_own_journal_that_loses(void **state)
+{
+    struct tape *t = calloc(1, sizeof *t);
+    struct drover_journal j = journal_on(t);
+    struct drover_store_options o = {.mode = DROVER_OPPORTUNISTIC, .journal = &j};
+    int64_t last = 0, before;
+
+    (void)state;
+    for (int i = 1; i <= 3; i++) {
+        struct drover_store *s = open_with(&o);
+
+        t->appended = 0;
+        before = add(s, "g", "kept");
+        assert_true(before > last);
+        while (!t->appended)
+            usleep(1000);
+        t->lose = 1;
+        for (int n = 0; n < 3000; n++)
+            last = add(s, "g", "lost");
+        drover_store_close(s);
+        t->lose = 0;
+        s = open_with(&o);
+        assert_int_equal(drover_store_count(s), i);
+        assert_int_equal(drover_store_latest_id(s), before);
+        drover_store_close(s);
+    }
+    tape_free(t);
+}
+
 /* Snapshots while threads make changes: a replay gives the same tasks. */
 
 struct worker {
@@ -378,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_own_journal),
         cmocka_unit_test(test_own_journal_that_refuses),
+        cmocka_unit_test(test_own_journal_that_loses),
         cmocka_unit_test(test_snapshots_while_threads_work),
     };
 

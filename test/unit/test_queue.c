@@ -34,6 +34,7 @@ static int set_up(void **state)
     s->a.queues = (struct queues){s->keepers[0], QUEUE_NAMESPACE};
     s->b.queues = (struct queues){s->keepers[1], QUEUE_NAMESPACE};
     s->queues = (struct queues){s->keepers[2], QUEUE_NAMESPACE};
+    queue_make_name(s->queue);
     assert_int_equal(queue_create(&s->queues, s->queue), 0);
     assert_int_equal(queue_registration_join(&s->a), 0);
     assert_int_equal(queue_registration_join(&s->b), 0);
@@ -215,8 +216,8 @@ static void rubbish_in_the_lists_is_skipped_with_one_line(void **state)
     struct queue_membership c = {0};
     static const char *const nodes[][2] = {{"workers/rubbish", "x"},
                                            {"workers/worker-", "x"},
-                                           {"queues/rubbish", "{}"},
-                                           {"queues/00000000000000000000000000000000x", "{}"},
+                                           {"queues/_rubbish", "{}"},
+                                           {"queues/0000000000000000 0000000000000000", "{}"},
                                            {"workers/worker-0000000077", "{\"queues\": [7]}"},
                                            {"workers/worker-0000000078", "\x00\xff"}};
     char path[QUEUE_PATH_SIZE];
@@ -348,15 +349,25 @@ static void names_are_checked(void **state)
     struct queue_info info;
 
     assert_true(queue_valid_name(STR("a4bb2fb6dcda4b68aad743a4746d7f58")));
-    assert_false(queue_valid_name(STR("a4bb2fb6dcda4b68aad743a4746d7f5")));
-    assert_false(queue_valid_name(STR("a4bb2fb6dcda4b68aad743a4746d7f5g")));
-    assert_false(queue_valid_name(STR("../../../../../../../../../../..")));
+    assert_true(queue_is_made_name(STR("a4bb2fb6dcda4b68aad743a4746d7f58")));
+    assert_true(queue_valid_name(STR("mail")) && !queue_is_made_name(STR("mail")));
+    assert_true(queue_valid_name(STR("9.mail_out-2")));
+    assert_false(queue_is_made_name(STR("a4bb2fb6dcda4b68aad743a4746d7f5g")));
+    static const char *const wrong[] = {"",    ".",  "..",   "../../x",  "-a",  "_a",
+                                        "a b", "a/", "a\"b", "\xc3\xa4", "a,b", "a\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(queue_valid_name(str_of(wrong[i])));
+    assert_false(queue_valid_name(STR(QUEUE_ERROR)));
+    char longest[QUEUE_NAME_LEN_MAX + 2];
+    memset(longest, 'a', sizeof longest);
+    assert_true(queue_valid_name((struct str){longest, QUEUE_NAME_LEN_MAX}));
+    assert_false(queue_valid_name((struct str){longest, QUEUE_NAME_LEN_MAX + 1}));
     assert_true(queues_valid_namespace("/a/b"));
     assert_true(queues_valid_namespace("/"));
     assert_false(queues_valid_namespace("a"));
     assert_false(queues_valid_namespace("/a/"));
-    assert_int_equal(queue_get(&s->queues, "x", &info), DROVER_BAD_ARGUMENT);
-    assert_int_equal(queue_remove(&s->queues, "x"), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue_get(&s->queues, ".x", &info), DROVER_BAD_ARGUMENT);
+    assert_int_equal(queue_remove(&s->queues, ".x"), DROVER_BAD_ARGUMENT);
 }
 
 static void another_namespace_is_another_world(void **state)
@@ -372,6 +383,7 @@ static void another_namespace_is_another_world(void **state)
         assert_int_equal(queues_list(&other, &names), 0);
         assert_int_equal(names.count, 0);
         keeper_names_release(&names);
+        queue_make_name(name);
         assert_int_equal(queue_create(&other, name), 0);
         snprintf(path, sizeof path, "%s/queues/%s", i ? "" : "/other/place", name);
         assert_int_equal(keeper_exists(s->keepers[2], path, NULL), 0);

@@ -77,7 +77,7 @@ static void dump_below(struct keeper *k, const char *path, struct buf *out, stru
 
     if (path[1] && !keeper_get(k, path, &data, NULL)) {
         const char *name = strrchr(path, '/') + 1;
-        bool is_new = queue_valid_name(str_of(name));
+        bool is_new = queue_is_made_name(str_of(name));
 
         for (int i = 0; i < 3; i++)
             is_new = is_new && strcmp(name, known[i]) != 0;
@@ -117,6 +117,7 @@ static void do_create(struct queue_registration *m)
 {
     char name[QUEUE_NAME_LEN + 1];
 
+    queue_make_name(name);
     queue_create(&m->queues, name);
 }
 

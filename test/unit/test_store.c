@@ -409,7 +409,7 @@ static void test_undo_gives_back_everything_but_the_ids(void **state)
                                                   .delete_count = 1},
                             NOW),
                      0);
-    last = store_last_id(f->s);
+    last = store_top_id(f->s);
     store_undo(f->s, &f->t);
     assert_int_equal(store_get(f->s, a, &scratch, &t), 0);
     assert_true(str_eq(t.data, STR("old")));

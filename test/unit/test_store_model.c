@@ -87,7 +87,7 @@ static int pick(struct run *r, int below)
 /* An id that is often there: one of the newest few, or an older one that may be gone. */
 static int64_t some_id(struct run *r)
 {
-    return store_last_id(r->s) - pick(r, 30) + 1;
+    return store_top_id(r->s) - pick(r, 30) + 1;
 }
 
 /* How many of the ids cannot be changed by the client, counted as the store counts its reasons. */
@@ -120,7 +120,7 @@ static void model_change(struct run *r, int64_t old, const struct task *new, int
 static void step_update(struct run *r)
 {
     struct task adds[NAMED_MAX], updates[NAMED_MAX];
-    int64_t changed[2 * NAMED_MAX], depends[1] = {some_id(r)}, first = store_last_id(r->s);
+    int64_t changed[2 * NAMED_MAX], depends[1] = {some_id(r)}, first = store_top_id(r->s);
     int groups[NAMED_MAX], data[2 * NAMED_MAX];
     struct task_update u = {.clientid = pick(r, CLIENTS) + 1, .adds = adds, .updates = updates};
     size_t reasons;

@@ -178,8 +178,10 @@ static int set_up(void **state)
     assert_int_equal(local_open(&(struct local_options){.mode = LOCAL_NONE}, &s->local, NULL), 0);
     assert_int_equal(local_connect(s->local, &(struct keeper_options){0}, &s->keeper), 0);
     s->queues = (struct queues){s->keeper, QUEUE_NAMESPACE};
-    for (int i = 0; i < QUEUES; i++)
+    for (int i = 0; i < QUEUES; i++) {
+        queue_make_name(s->names[i]);
         assert_int_equal(queue_create(&s->queues, s->names[i]), 0);
+    }
     s->worker = (struct drover_worker_options){.handle = handle,
                                                .arg = s,
                                                .quiet_ms = -1,
