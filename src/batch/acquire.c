@@ -186,11 +186,14 @@ static int lock_item(struct batch_call *c, struct batch_item *i, const char *ent
                      const struct batch_holds *h, int *ret_failed)
 {
     struct batch_txn t = BATCH_TXN(c);
+    *ret_failed = OP_ANY;
     struct str status = i->status.json /* exactly as it was read */
                             ? i->status.json->raw
                             : batch_status_write(i->kind->machine, &i->status, c->a);
     txn_set(&t.txn, OP_STATUS, status, i->version, "%s/status", i->path);
     txn_create(&t.txn, OP_LOCK, NO_BYTES, KEEPER_EPHEMERAL, "%s/lock", i->path);
+    if (i->kind->id == BATCH_KIND_BATCH && i->status.state == c->store->batch.pending)
+        TRY(batch_add_states(c, &t, i->id));
     if (entry) {
         txn_check(&t.txn, OP_ENTRY, KEEPER_ANY_VERSION, "%s/%s",
                   i->kind->views[i->status.state].dir, entry);
@@ -251,11 +254,22 @@ static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
     return err < 0 ? batch_fail(c, err) : 0;
 }
 
-/* Its item is not in that state: another client moved it, or left the entry behind. */
-static int put_aside(struct batch_call *c, const struct batch_view *v, struct str entry)
+/*
+ * Its item is not in that state: another client moved it, or left the entry behind. Batches and
+ * access items are indexed where they are now.
+ */
+static int put_aside(struct batch_call *c, struct batch_kind *kind, int state, struct str entry,
+                     int64_t number)
 {
-    int err =
-        v->kind->priority ? batch_node_exists(c, NULL, "%s/%s", v->dir, entry.p) : DROVER_NO_NODE;
+    const struct batch_view *v = &kind->views[state];
+    int err = DROVER_NO_NODE;
+    if (kind->priority) {
+        err = batch_node_exists(c, NULL, "%s/%s", v->dir, entry.p);
+    } else {
+        int corrected = batch_index_correct(c, kind, number, state);
+        if (corrected < 0 && !batch_is_conflict(corrected))
+            return corrected;
+    }
     if (err == DROVER_NO_NODE)
         list_view_remove(v->list, entry);
     else
@@ -279,7 +293,7 @@ static int try_entry(struct batch_call *c, struct batch_kind *kind, int state,
     }
     int err = batch_item_read(c, kind->id, id, i);
     if (err == DROVER_NO_NODE || err == DROVER_DAMAGED || (!err && i->status.state != state))
-        return put_aside(c, v, entry);
+        return put_aside(c, kind, state, entry, number);
     if (err) {
         list_view_park(v->list, entry, clock_boot_ms());
         return err;
@@ -330,7 +344,7 @@ static int try_acquire(struct batch_call *c, struct batch_kind *kind, int state,
     if (got)
         return got < 0 ? got : 0;
     got = kind->id == BATCH_KIND_JOB ? lift_blocks(c, kind, state, &h)
-                                     : batch_index_refresh(c, kind->id);
+                                     : batch_index_refresh(c, kind->id, false);
     if (got < 0)
         return got;
     if (state != BATCH_NO_STATE)

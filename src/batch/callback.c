@@ -232,25 +232,13 @@ static bool look_in(struct batch_callbacks *n, struct batch_call *c, struct batc
     return n->o.hook && names.count;
 }
 
-static void settle_all(struct batch_callbacks *n, struct batch_call *c, int state)
-{
-    struct keeper_names names;
-    if (batch_node_children(c, &names, NULL, "%s",
-                            c->store->kinds[BATCH_KIND_BATCH].views[state].dir))
-        return;
-    for (size_t i = 0; i < names.count && !periodic_is_stopping(n->thread); i++)
-        batch_settle(c, names.names[i]);
-}
-
-/* Finds items that foreign clients moved, and batches whose jobs they ended. */
+/* Finds items that foreign clients moved. */
 static void sweep(struct batch_callbacks *n, struct batch_call *c)
 {
     n->swept_ms = clock_boot_ms();
     for (int i = 0; i < BATCH_KINDS; i++)
         if (i != BATCH_KIND_JOB && batch_index_sweep(c, (enum batch_kind_id)i))
             return;
-    settle_all(n, c, c->store->batch.processing);
-    settle_all(n, c, c->store->batch.pending);
 }
 
 static void scan(struct periodic *thread, void *arg)

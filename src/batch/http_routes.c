@@ -1,5 +1,6 @@
 /* The routes of batches, jobs, locks and access items. */
 #include "batch/server.h"
+#include "batch/tools.h"
 
 #define IN struct batch_in
 #define TEXT_MAX INT64_MAX
@@ -88,7 +89,10 @@ static const struct route ROUTES[] = {
      "Find what other clients left half done", "fsckBatches",
      .reply = "findings:[(id:text problem:text repaired:bool)] jobs:int batches:int repaired:int",
      .errors = "503", .example = "{\"repair\": false}",
-     ROUTE_IN(IN, FIELD_BOOL(IN_BODY, IN, repair, "repair", "Also repair it"))},
+     ROUTE_IN(IN, FIELD_BOOL(IN_BODY, IN, repair, "repair", "Also repair it"),
+              FIELD_INT(IN_BODY, IN, age_ms, "age", 0, INT64_MAX,
+                        "Milliseconds for which what is unfinished is left to its client",
+                        .preset = BATCH_REPAIR_AGE_MS))},
     PURGE_ITEMS("/v1/batches", "batches in a final state, and their jobs", "purgeBatches",
                 "jobs:int ", ),
     COUNT_ITEMS("/v1/batches", "batches", "countBatches", .in_size = sizeof(IN)),

@@ -171,7 +171,12 @@ BATCH_HANDLER(post_fsck)
 {
     struct batch_repair_totals totals;
     batch_request_open_list(d, "findings");
-    TRY(batch_repair_run(&d->call, d->in->repair, put_finding, &d->out, &totals));
+    struct batch_repair_options o = {.repair = d->in->repair,
+                                     .age_ms = d->in->age_ms,
+                                     .wait_ms = BATCH_REPAIR_WAIT_MS,
+                                     .fn = put_finding,
+                                     .arg = &d->out};
+    TRY(batch_repair_run(&d->call, &o, &totals));
     json_close(&d->out, ']');
     json_member_int(&d->out, "jobs", totals.jobs);
     json_member_int(&d->out, "batches", totals.batches);

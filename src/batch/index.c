@@ -58,11 +58,7 @@ static void remember_incomplete(struct batch_call *c, struct batch_index_state *
         s->missed = true;
 }
 
-/*
- * Corrects the entry of an item that is listed in a state and is not in that state, or does not
- * exist. BATCH_NO_STATE: it is new, and is remembered if it is incomplete.
- */
-static int correct(struct batch_call *c, struct batch_kind *kind, int64_t number, int listed)
+int batch_index_correct(struct batch_call *c, struct batch_kind *kind, int64_t number, int listed)
 {
     char id[BATCH_ID_LEN + 1];
     struct batch_txn t = BATCH_TXN(c);
@@ -80,13 +76,23 @@ static int correct(struct batch_call *c, struct batch_kind *kind, int64_t number
     } else {
         return err == 1 ? 0 : batch_optional(err);
     }
+    bool changes = t.txn.count > 0;
     err = batch_txn_commit(c, &t, OP_ANY);
-    return batch_is_conflict(err) ? 0 : err;
+    return err ? err : changes;
+}
+
+/* A conflict is left to the next time; a new item is remembered for that. */
+static int try_correct(struct batch_call *c, struct batch_kind *kind, int64_t number, int listed)
+{
+    int err = batch_index_correct(c, kind, number, listed);
+    if (batch_is_conflict(err) && listed == BATCH_NO_STATE)
+        remember_incomplete(c, &kind->index, number);
+    return err > 0 || batch_is_conflict(err) ? 0 : err;
 }
 
 static int index_one(struct batch_call *c, struct batch_kind *kind, int64_t number)
 {
-    return is_listed(kind, number) ? 0 : correct(c, kind, number, BATCH_NO_STATE);
+    return is_listed(kind, number) ? 0 : try_correct(c, kind, number, BATCH_NO_STATE);
 }
 
 /* Indexes the items from a number on; reads the list of all items if they may be many. */
@@ -110,13 +116,13 @@ static int index_from(struct batch_call *c, struct batch_kind *kind, int64_t fro
 }
 
 /* Removes all incomplete items and looks at them; those that still are incomplete come back. */
-static int retry_incomplete(struct batch_call *c, struct batch_kind *kind)
+static int retry_incomplete(struct batch_call *c, struct batch_kind *kind, bool now)
 {
     int64_t numbers[BATCH_INCOMPLETE_MAX], now_ms = clock_boot_ms();
     struct batch_index_state *s = &kind->index;
     int count = 0, err = 0;
     pthread_mutex_lock(&c->store->lock);
-    if (now_ms - s->retried_ms >= BATCH_INCOMPLETE_RETRY_MS) {
+    if (now || now_ms - s->retried_ms >= BATCH_INCOMPLETE_RETRY_MS) {
         count = s->incomplete_count;
         memcpy(numbers, s->incomplete, (size_t)count * sizeof *numbers);
         s->incomplete_count = 0;
@@ -132,14 +138,23 @@ static int retry_incomplete(struct batch_call *c, struct batch_kind *kind)
     return err;
 }
 
-int batch_index_refresh(struct batch_call *c, enum batch_kind_id id)
+static bool has_work(struct batch_call *c, const struct batch_index_state *s, int64_t next)
+{
+    LOCKED(&c->store->lock);
+    return next > s->next || s->incomplete_count;
+}
+
+int batch_index_refresh(struct batch_call *c, enum batch_kind_id id, bool now)
 {
     struct batch_kind *kind = &c->store->kinds[id];
     struct batch_index_state *s = &kind->index;
     int64_t next;
     int32_t version;
     TRY(batch_next_number(c, kind, &next, &version));
-    TRY(retry_incomplete(c, kind));
+    if (!now && !has_work(c, s, next))
+        return 0;
+    LOCKED(&c->store->indexing); /* what another thread is indexing is done afterwards */
+    TRY(retry_incomplete(c, kind, now));
     pthread_mutex_lock(&c->store->lock);
     int64_t from = s->next;
     s->next = next > from ? next : from;
@@ -173,8 +188,8 @@ int batch_index_sweep(struct batch_call *c, enum batch_kind_id id)
         for (size_t i = 0; i < names.count; i++) {
             int64_t number = batch_id_number(kind->prefix, str_of(names.names[i]));
             if (number >= 0)
-                TRY(correct(c, kind, number, state));
+                TRY(try_correct(c, kind, number, state));
         }
     }
-    return batch_index_refresh(c, id);
+    return batch_index_refresh(c, id, true);
 }

@@ -89,11 +89,6 @@ static int add_item(struct batch_call *c, struct batch_txn *t, int64_t number, v
     batch_item_add_node(t, i, NULL, NO_BYTES);
     batch_item_add_node(t, i, i->kind->nodes[0], new->data);
     batch_item_add_node(t, i, "status", batch_status_write(i->kind->machine, &i->status, c->a));
-    if (i->kind->id == BATCH_KIND_BATCH) {
-        batch_item_add_node(t, i, "states", NO_BYTES);
-        for (int l = 0; l < BATCH_LIST_COUNT; l++)
-            txn_create(&t->txn, OP_ANY, NO_BYTES, 0, "%s/states/%s", i->path, BATCH_LISTS[l]);
-    }
     batch_txn_list_add(t, OP_ANY, &i->kind->views[i->status.state], number);
     return 0;
 }
@@ -139,7 +134,7 @@ int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN 
 }
 
 /* The number is input: a foreign client may have written it. */
-static int read_priority(struct batch_call *c, struct batch_item *j)
+int batch_item_read_priority(struct batch_call *c, struct batch_item *j)
 {
     struct keeper_stat stat;
     struct str text = {0};
@@ -160,7 +155,7 @@ static int read_priority(struct batch_call *c, struct batch_item *j)
     return 0;
 }
 
-static int read_bid(struct batch_call *c, struct batch_item *j)
+int batch_item_read_bid(struct batch_call *c, struct batch_item *j)
 {
     struct str text = STR("");
     TRY(batch_optional(batch_node_get(c, &text, NULL, "%s/bid", j->path)));
@@ -190,8 +185,8 @@ int batch_item_read(struct batch_call *c, enum batch_kind_id kind, struct str id
         return BATCH_FAIL(c, err, "%s %s: %s", i.kind->machine->noun, i.id, why.text);
     i.version = stat.version;
     if (kind == BATCH_KIND_JOB) {
-        TRY(read_priority(c, &i));
-        TRY(read_bid(c, &i));
+        TRY(batch_item_read_priority(c, &i));
+        TRY(batch_item_read_bid(c, &i));
     }
     *ret_item = i;
     return 0;
@@ -218,15 +213,14 @@ int batch_item_get(struct batch_call *c, enum batch_kind_id kind, struct str id,
 
 /* Deleting. */
 
-/* Adds the deletion of a node and everything below it. LOCKED if one of the nodes is a lock. */
-static int add_deletion(struct batch_call *c, struct batch_txn *t, const char *path)
+int batch_item_add_deletion(struct batch_call *c, struct batch_txn *t, const char *path)
 {
     struct keeper_names names;
     TRY(batch_node_children(c, &names, NULL, "%s", path));
     for (size_t i = 0; i < names.count; i++) {
         if (strcmp(names.names[i], "lock") == 0)
             return BATCH_FAIL(c, DROVER_LOCKED, "%s is locked", path);
-        TRY(add_deletion(c, t, arena_printf(c->a, "%s/%s", path, names.names[i])));
+        TRY(batch_item_add_deletion(c, t, arena_printf(c->a, "%s/%s", path, names.names[i])));
     }
     txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "%s", path);
     return 0;
@@ -239,7 +233,7 @@ static int add_job_deletion(struct batch_call *c, struct batch_txn *t, const str
     int entry;
     TRY(batch_job_locate(c, j, &entry));
     txn_check(&t->txn, OP_ANY, j->version, "%s/status", j->path);
-    TRY(add_deletion(c, t, j->path));
+    TRY(batch_item_add_deletion(c, t, j->path));
     if (entry >= 0)
         batch_job_entry(c, t, j, entry, false);
     batch_txn_job_list(t, OP_ANY, bid, list, j->id, false);
@@ -294,7 +288,7 @@ static int add_batch_deletion(struct batch_call *c, struct batch_txn *t, struct 
     for (int i = 0; i < BATCH_LIST_COUNT; i++)
         TRY(delete_jobs(c, &b, (enum batch_list)i));
     TRY(add_uuid_deletion(c, t, &b));
-    return add_deletion(c, t, b.path);
+    return batch_item_add_deletion(c, t, b.path);
 }
 
 int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str id)
@@ -314,6 +308,6 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
     else if (kind == BATCH_KIND_JOB)
         TRY(add_job_deletion(c, &t, &i, i.bid, m->states[i.status.state].list));
     else
-        TRY(add_deletion(c, &t, i.path));
+        TRY(batch_item_add_deletion(c, &t, i.path));
     return batch_txn_commit(c, &t, OP_ANY);
 }

@@ -121,7 +121,7 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
  *
  * A foreign client creates an item in steps: the node, then its children. An item that has no valid
  * status yet is incomplete. The process remembers it and looks at it again: at most every 100 ms
- * when somebody asks for such items, and in drover serve every second while there is one. There is
+ * when somebody asks for such items, and in drover serve soon, then every second. There is
  * no watch for it: a client resends each watch when it reconnects, and an item that never gets a
  * status would keep one for ever.
  */
@@ -135,11 +135,21 @@ int batch_item_delete(struct batch_call *c, enum batch_kind_id kind, struct str 
 int batch_index_move(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
                      int from, int to);
 
-/* For batches and access items: indexes those that are new, and those that were incomplete. */
-int batch_index_refresh(struct batch_call *c, enum batch_kind_id kind);
+/*
+ * For batches and access items: indexes those that are new, and those that were incomplete. now:
+ * also those that were incomplete a moment ago.
+ */
+int batch_index_refresh(struct batch_call *c, enum batch_kind_id kind, bool now);
 
 /* Whether there are incomplete items. */
 bool batch_index_is_incomplete(struct batch_call *c, enum batch_kind_id kind);
+
+/*
+ * Corrects the entry of an item that is listed in a state and is not in that state, or does not
+ * exist. BATCH_NO_STATE: it is new, and is remembered if it is incomplete. Returns 1 if it changed
+ * the index; a conflict means that the item has changed meanwhile.
+ */
+int batch_index_correct(struct batch_call *c, struct batch_kind *kind, int64_t number, int listed);
 
 /* Corrects the lists for items that were moved by their status alone. Reads every item listed. */
 int batch_index_sweep(struct batch_call *c, enum batch_kind_id kind);
@@ -161,6 +171,13 @@ int batch_item_create(struct batch_call *c, enum batch_kind_id kind, batch_add_f
 /* Adds the creation of ITEM/NAME, or of ITEM itself when name is NULL. */
 void batch_item_add_node(struct batch_txn *t, const struct batch_item *i, const char *name,
                          struct str data);
+
+/* Adds the deletion of a node and everything below it. LOCKED if one of the nodes is a lock. */
+int batch_item_add_deletion(struct batch_call *c, struct batch_txn *t, const char *path);
+
+/* Of a job; DAMAGED if there is none, or it is not valid. */
+int batch_item_read_priority(struct batch_call *c, struct batch_item *job);
+int batch_item_read_bid(struct batch_call *c, struct batch_item *job);
 
 /* The text of a JSON value, in the arena; `otherwise` if v is NULL. */
 struct str batch_json_text(struct batch_call *c, const struct json *v, struct str otherwise);
@@ -193,17 +210,47 @@ int batch_find(struct batch_call *c, struct str uuid, char ret_bid[BATCH_ID_LEN 
 int batch_report_number(struct batch_call *c, struct str bid, int state, int64_t *ret_number);
 
 /*
+ * `states` and the lists below it. The library of the specification takes a batch as pending while
+ * `states` does not exist, creates it when it takes the batch, and creates each list when it is
+ * first needed. Drover does the same: a new batch has none; acquiring a batch and moving it out of
+ * Pending create `states`; a batch that is Pending again, or that is unlocked while it is Pending,
+ * loses it, unless it has jobs. A list that does not exist is an empty one.
+ *
+ * Each function adds to a transaction what is missing. batch_add_untaken() deletes `states` and its
+ * lists and returns 1, or does nothing and returns 0 if there is none, or a list is not empty.
+ */
+int batch_add_states(struct batch_call *c, struct batch_txn *t, const char *bid);
+int batch_add_list(struct batch_call *c, struct batch_txn *t, const char *bid,
+                   enum batch_list list);
+int batch_add_untaken(struct batch_call *c, struct batch_txn *t, const char *bid);
+
+/*
  * Adds to a transaction that `leaving` jobs leave batch-processing and `coming` ones enter it, as
  * described above. ret_state is the state that the batch gets by this, or BATCH_NO_STATE.
  */
 int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bid, int leaving,
                        int coming, int *ret_state);
 
+/* The jobs of a batch. Of a list that does not exist, the count and the stat are zero. */
+struct batch_census {
+    int64_t counts[BATCH_LIST_COUNT];
+    struct keeper_stat processing; /* of batch-processing */
+};
+
+int batch_census(struct batch_call *c, const char *bid, struct batch_census *ret_census);
+
 /*
- * Moves a batch to Reporting if all its jobs have ended and it is Processing, or Pending and not
- * locked. Returns 1 if it did.
+ * Makes the report due that no transaction of Drover has: moves a batch whose jobs have all ended
+ * from Processing, or from Pending if it is not locked, to Reporting; or from Failed, if jobs ended
+ * since, to UpdateReporting. Returns 1 if it did; a conflict means that it changed meanwhile.
  */
 int batch_settle(struct batch_call *c, const char *bid);
+
+/*
+ * Gives back a batch that is Pending, or Processing, has no jobs and is not locked: whoever took it
+ * has died. It is Pending, without `states`. Returns 1 if it changed anything.
+ */
+int batch_untake(struct batch_call *c, const char *bid, int state);
 
 /* The ids of the failed jobs, as a JSON list. */
 int batch_failed_jobs(struct batch_call *c, const char *bid, struct str *ret_json);

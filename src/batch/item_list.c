@@ -4,6 +4,7 @@
  * A state that the machine does not know has no view. Its jobs are in a list of its name below
  * /jobs/states, as those of other states; batches and access items in it are found by reading all.
  */
+#include <stdlib.h>
 #include <strings.h>
 
 #include "batch/item.h"
@@ -33,8 +34,12 @@ static int list_one(struct batch_call *c, struct batch_listing *l, struct str id
 {
     const struct batch_filter *f = l->f;
     struct batch_item i;
-    int err = batch_item_get(c, l->kind, id, &i);
+    int err = batch_item_read(c, l->kind, id, &i);
 
+    if (!err && f->state != BATCH_NO_STATE && i.status.state != f->state)
+        return 0;
+    if (!err)
+        err = batch_item_get(c, l->kind, id, &i);
     if (err) /* deleted meanwhile, or fsck reports it */
         return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
     if ((f->state != BATCH_NO_STATE && i.status.state != f->state) ||
@@ -57,15 +62,14 @@ static int list_one(struct batch_call *c, struct batch_listing *l, struct str id
     return 0;
 }
 
-/* Lists the children of a node. Entries that match by name alone are skipped unread. */
-static int list_dir(struct batch_call *c, struct batch_listing *l, const char *dir, size_t prefix)
+/* Lists items. Entries that match by name alone are skipped unread. */
+static int list_names(struct batch_call *c, struct batch_listing *l,
+                      const struct keeper_names *names, size_t prefix)
 {
     bool all_match = !l->f->bid.p && !l->f->profile.p;
-    struct keeper_names names;
-    TRY(batch_node_children(c, &names, NULL, "%s", dir));
-    for (size_t i = 0; i < names.count && l->count < l->f->limit; i++) {
-        struct str id = {names.names[i] + prefix, strlen(names.names[i]) - prefix};
-        if (strlen(names.names[i]) != prefix + BATCH_ID_LEN ||
+    for (size_t i = 0; i < names->count && l->count < l->f->limit; i++) {
+        struct str id = {names->names[i] + prefix, strlen(names->names[i]) - prefix};
+        if (strlen(names->names[i]) != prefix + BATCH_ID_LEN ||
             batch_id_number(c->store->kinds[l->kind].prefix, id) < l->f->from)
             continue;
         if (all_match && l->skipped < l->f->start)
@@ -74,6 +78,65 @@ static int list_dir(struct batch_call *c, struct batch_listing *l, const char *d
             TRY(list_one(c, l, id));
     }
     return 0;
+}
+
+static int list_dir(struct batch_call *c, struct batch_listing *l, const char *dir, size_t prefix)
+{
+    struct keeper_names names;
+    TRY(batch_node_children(c, &names, NULL, "%s", dir));
+    return list_names(c, l, &names, prefix);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds the batches of another list that are in that state: a foreign client has just moved them. */
+static int find_moved(struct batch_call *c, int state, const struct keeper_names *list,
+                      struct keeper_names *all)
+{
+    const struct batch_kind *k = &c->store->kinds[BATCH_KIND_BATCH];
+    char **names = arena_alloc(c->a, (list->count + 1) * sizeof *names);
+    CLEANUP(list_nodes_release) struct list_nodes n = {0};
+    struct batch_status s;
+    struct err_info why;
+    for (size_t i = 0; i < list->count; i++)
+        names[i] = arena_printf(c->a, "%s/status", list->names[i]);
+    TRY(batch_fail(c, list_nodes_read(&n, c->k, k->dir, names, list->count)));
+    for (size_t i = 0; i < list->count; i++)
+        if (!n.nodes[i].err &&
+            batch_status_read(k->machine, c->a, buf_str(&n.nodes[i].data), &s, &why) == 0 &&
+            s.state == state)
+            all->names[all->count++] = list->names[i];
+    return 0;
+}
+
+/* Lists batches of a state that is not final, by their status: the lists may be behind it. */
+static int list_open_batches(struct batch_call *c, struct batch_listing *l)
+{
+    const struct batch_kind *k = &c->store->kinds[BATCH_KIND_BATCH];
+    struct keeper_names lists[BATCH_STATES_MAX] = {{0}}, all = {0};
+    size_t total = 0;
+    TRY(batch_index_refresh(c, BATCH_KIND_BATCH, true));
+    for (int i = 0; i < k->machine->count; i++)
+        if (!batch_machine_is_final(k->machine, i)) {
+            TRY(batch_node_children(c, &lists[i], NULL, "%s", k->views[i].dir));
+            total += lists[i].count;
+        }
+    all.names = arena_alloc(c->a, (total + 1) * sizeof *all.names);
+    for (int i = 0; i < k->machine->count; i++)
+        if (i != l->f->state)
+            TRY(find_moved(c, l->f->state, &lists[i], &all));
+    for (size_t n = 0; n < lists[l->f->state].count; n++)
+        all.names[all.count++] = lists[l->f->state].names[n];
+    qsort(all.names, all.count, sizeof *all.names, by_name);
+    total = 0;
+    for (size_t i = 0; i < all.count; i++) /* one that moves meanwhile can be in two */
+        if (!total || strcmp(all.names[total - 1], all.names[i]) != 0)
+            all.names[total++] = all.names[i];
+    all.count = total;
+    return list_names(c, l, &all, 0);
 }
 
 static int list_batch_jobs(struct batch_call *c, struct batch_listing *l)
@@ -127,7 +190,8 @@ int batch_item_list(struct batch_call *c, enum batch_kind_id kind, const struct 
     bool indexed = kind == BATCH_KIND_BATCH && f->state != BATCH_NO_STATE &&
                    !batch_machine_is_final(k->machine, f->state);
     TRY(kind == BATCH_KIND_JOB ? list_jobs(c, &l)
-                               : list_dir(c, &l, indexed ? k->views[f->state].dir : k->dir, 0));
+        : indexed              ? list_open_batches(c, &l)
+                               : list_dir(c, &l, k->dir, 0));
     if (f->unknown.p && kind != BATCH_KIND_JOB && l.count == 0 && f->from == 0)
         return batch_machine_named(k->machine, f->unknown, c->why);
     *ret_items = l.items;

@@ -14,11 +14,12 @@ struct batch_transition {
     /* A job. */
     struct batch_status status; /* after */
     bool cached, fresh;         /* from the cache; must be read */
+    bool lists_differ;          /* the lists of its batch are not as usual: they are looked at */
     int entry;                  /* priority of its entry in the list, -1: that of the job */
     int batch_to;               /* the state that its batch gets, or BATCH_NO_STATE */
 
     /* A batch. */
-    struct keeper_stat processing; /* of batch-processing */
+    struct batch_census census;
 };
 
 /* Adds a new status at the version that was read, and the change of the index. */
@@ -46,6 +47,38 @@ int batch_report_number(struct batch_call *c, struct str id, int state, int64_t 
     return 0;
 }
 
+int batch_add_states(struct batch_call *c, struct batch_txn *t, const char *bid)
+{
+    const char *path = arena_printf(c->a, "/batches/%s/states", bid);
+    return batch_fail(c, txn_create_missing(&t->txn, c->k, path));
+}
+
+int batch_add_list(struct batch_call *c, struct batch_txn *t, const char *bid, enum batch_list list)
+{
+    const char *path = arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[list]);
+    TRY(batch_add_states(c, t, bid));
+    return batch_fail(c, txn_create_missing(&t->txn, c->k, path));
+}
+
+int batch_add_untaken(struct batch_call *c, struct batch_txn *t, const char *bid)
+{
+    struct keeper_names lists = {0};
+    struct keeper_stat stat;
+    int err = batch_node_children(c, &lists, NULL, "/batches/%s/states", bid);
+    if (err)
+        return batch_optional(err);
+    for (size_t i = 0; i < lists.count; i++) {
+        TRY(batch_node_stat(c, &stat, "/batches/%s/states/%s", bid, lists.names[i]));
+        if (stat.child_count)
+            return 0;
+    }
+    for (size_t i = 0; i < lists.count; i++)
+        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states/%s", bid,
+                   lists.names[i]);
+    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states", bid);
+    return 1;
+}
+
 int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bid, int leaving,
                        int coming, int *ret_state)
 {
@@ -55,8 +88,11 @@ int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bi
     struct keeper_stat stat, lock = {0};
     struct batch_item b;
     *ret_state = BATCH_NO_STATE;
-    TRY(batch_node_exists(c, &stat, "%s", processing));
-    txn_set(&t->txn, OP_ANY, NO_BYTES, stat.version, "%s", processing);
+    TRY(batch_node_stat(c, &stat, "%s", processing));
+    if (stat.czxid)
+        txn_set(&t->txn, OP_ANY, NO_BYTES, stat.version, "%s", processing);
+    else if (coming)
+        TRY(batch_add_list(c, t, bid, BATCH_LIST_PROCESSING));
     if (stat.child_count + coming != leaving || !leaving)
         return 0;
     TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b));
@@ -79,10 +115,10 @@ static bool is_reporting(const struct batch_store *r, int state)
 
 int batch_failed_jobs(struct batch_call *c, const char *bid, struct str *ret_json)
 {
-    struct keeper_names ids;
+    struct keeper_names ids = {0};
     struct buf b = {0};
-    TRY(batch_node_children(c, &ids, NULL, "/batches/%s/states/%s", bid,
-                            BATCH_LISTS[BATCH_LIST_FAILED]));
+    TRY(batch_optional(batch_node_children(c, &ids, NULL, "/batches/%s/states/%s", bid,
+                                           BATCH_LISTS[BATCH_LIST_FAILED])));
     json_open(&b, '[');
     for (size_t i = 0; i < ids.count; i++)
         json_put_text(&b, str_of(ids.names[i]));
@@ -108,21 +144,25 @@ static int add_report(struct batch_call *c, struct batch_txn *t, const char *bid
     return 0;
 }
 
+int batch_census(struct batch_call *c, const char *bid, struct batch_census *ret)
+{
+    struct keeper_stat stat;
+    for (int i = BATCH_LIST_COUNT - 1; i >= 0; i--) {
+        TRY(batch_node_stat(c, &stat, "/batches/%s/states/%s", bid, BATCH_LISTS[i]));
+        ret->counts[i] = stat.child_count;
+    }
+    ret->processing = stat;
+    return 0;
+}
+
 /* Decides on the new state, which depends on the jobs. */
 static int decide(struct batch_call *c, struct batch_transition *tr)
 {
     const struct batch_store *r = c->store;
     const struct batch_item *b = &tr->item;
-    int64_t counts[BATCH_LIST_COUNT];
-    struct keeper_stat stat;
-
-    for (int i = BATCH_LIST_COUNT - 1; i >= 0; i--) {
-        if (batch_node_exists(c, &stat, "/batches/%s/states/%s", b->id, BATCH_LISTS[i]))
-            return BATCH_FAIL(c, DROVER_DAMAGED, "batch %s has no %s; see 'drover batch fsck'",
-                              b->id, BATCH_LISTS[i]);
-        counts[i] = stat.child_count;
-    }
-    tr->processing = stat;
+    TRY(batch_census(c, b->id, &tr->census));
+    const int64_t *counts = tr->census.counts;
+    struct keeper_stat stat = tr->census.processing;
     int64_t ended =
         counts[BATCH_LIST_FAILED] + counts[BATCH_LIST_COMPLETED] + counts[BATCH_LIST_DELETED];
     if (is_reporting(r, b->status.state) && str_eq(tr->move->state, STR("next"))) {
@@ -138,18 +178,34 @@ static int decide(struct batch_call *c, struct batch_transition *tr)
     return 0;
 }
 
-/* Adds the new state, and that batch-processing is as `decide` has read it. */
+/*
+ * Adds the new state, and that batch-processing is as `decide` has read it. If there was no such
+ * list, a job that comes now is in no report: the one that ends it makes the next one due.
+ */
 static int add_state(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
-    txn_check(&t->txn, OP_ANY, tr->processing.version, "/batches/%s/states/%s", tr->item.id,
-              BATCH_LISTS[BATCH_LIST_PROCESSING]);
+    if (tr->census.processing.czxid)
+        txn_check(&t->txn, OP_ANY, tr->census.processing.version, "/batches/%s/states/%s",
+                  tr->item.id, BATCH_LISTS[BATCH_LIST_PROCESSING]);
     return set_state(c, t, &tr->item, tr->to, tr->move->message);
+}
+
+/* Adds `states` to a batch that is no longer Pending, and removes it from one that is again. */
+static int add_taken(struct batch_call *c, struct batch_txn *t, const struct batch_transition *tr)
+{
+    int pending = c->store->batch.pending;
+    if (tr->to == pending) {
+        int err = batch_add_untaken(c, t, tr->item.id);
+        return err < 0 ? err : 0;
+    }
+    return tr->item.status.state == pending ? batch_add_states(c, t, tr->item.id) : 0;
 }
 
 static int add_batch_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
     TRY(decide(c, tr));
     TRY(add_state(c, t, tr));
+    TRY(add_taken(c, t, tr));
     return is_reporting(c->store, tr->item.status.state)
                ? add_report(c, t, tr->item.id, tr->move->failed)
                : 0;
@@ -173,19 +229,42 @@ static struct batch_status next_status(struct batch_call *c, const struct batch_
     return s;
 }
 
+/*
+ * The lists of the batch as they are: a list is made when it is first needed, and a foreign client
+ * may have stopped between two of its steps. ret_in: whether the job is in the list it leaves, and
+ * in the one it enters.
+ */
+static int look_at_lists(struct batch_call *c, struct batch_txn *t, const struct batch_item *j,
+                         const enum batch_list lists[2], bool ret_in[2])
+{
+    struct keeper_stat stat;
+    for (int i = 0; i < 2; i++) {
+        TRY(batch_node_stat(c, &stat, "/batches/%s/states/%s/%s", j->bid, BATCH_LISTS[lists[i]],
+                            j->id));
+        ret_in[i] = stat.czxid != 0;
+    }
+    return batch_add_list(c, t, j->bid, lists[1]);
+}
+
 /* Adds the move to another list of the batch, if the new state belongs to one. */
 static int add_batch_lists(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
 {
     const struct batch_item *j = &tr->item;
     const struct batch_machine_state *states = j->kind->machine->states;
-    enum batch_list from = states[j->status.state].list, to = states[tr->to].list;
+    enum batch_list lists[2] = {states[j->status.state].list, states[tr->to].list};
+    bool in[2] = {true, false};
     tr->batch_to = BATCH_NO_STATE;
-    if (from == to)
+    if (lists[0] == lists[1])
         return 0;
-    batch_txn_job_list(t, OP_LISTS, j->bid, from, j->id, false);
-    batch_txn_job_list(t, OP_LISTS, j->bid, to, j->id, true);
-    return batch_count_change(c, t, j->bid, from == BATCH_LIST_PROCESSING,
-                              to == BATCH_LIST_PROCESSING, &tr->batch_to);
+    if (tr->lists_differ)
+        TRY(look_at_lists(c, t, j, lists, in));
+    TRY(batch_count_change(c, t, j->bid, in[0] && lists[0] == BATCH_LIST_PROCESSING,
+                           !in[1] && lists[1] == BATCH_LIST_PROCESSING, &tr->batch_to));
+    if (in[0])
+        batch_txn_job_list(t, OP_LISTS, j->bid, lists[0], j->id, false);
+    if (!in[1])
+        batch_txn_job_list(t, OP_LISTS, j->bid, lists[1], j->id, true);
+    return 0;
 }
 
 static int add_job_move(struct batch_call *c, struct batch_txn *t, struct batch_transition *tr)
@@ -270,9 +349,12 @@ static int explain_lists(struct batch_call *c, const struct batch_txn *t,
 {
     if (err == DROVER_NO_NODE && t->txn.failed == OP_ENTRY)
         TRY(batch_job_require_entry(c, &tr->item, &tr->entry));
-    if (t->txn.failed == OP_LISTS && (err == DROVER_NO_NODE || err == DROVER_EXISTS))
+    if (t->txn.failed != OP_LISTS || (err != DROVER_NO_NODE && err != DROVER_EXISTS))
+        return 0;
+    if (tr->lists_differ)
         return BATCH_FAIL(c, DROVER_DAMAGED,
                           "the lists of job %s do not agree; see 'drover batch fsck'", tr->item.id);
+    tr->lists_differ = true;
     return 0;
 }
 
@@ -329,6 +411,18 @@ int batch_item_move(struct batch_call *c, enum batch_kind_id kind, struct str id
     return 0;
 }
 
+/* A job that was retried has ended since the batch became Failed. */
+static int decide_update(struct batch_call *c, struct batch_transition *tr)
+{
+    const struct keeper_stat *list = &tr->census.processing;
+    struct keeper_stat status;
+    TRY(batch_census(c, tr->item.id, &tr->census));
+    TRY(batch_node_stat(c, &status, "%s/status", tr->item.path));
+    if (list->czxid && !list->child_count && list->pzxid > status.mzxid)
+        tr->to = c->store->batch.update_reporting;
+    return 0;
+}
+
 int batch_settle(struct batch_call *c, const char *bid)
 {
     const struct batch_store *r = c->store;
@@ -336,14 +430,11 @@ int batch_settle(struct batch_call *c, const char *bid)
     struct batch_transition tr = {.move = &m, .to = r->batch.processing};
     struct batch_txn t = BATCH_TXN(c);
     TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &tr.item));
-    int state = tr.item.status.state;
-    if (state != r->batch.processing && state != r->batch.pending)
-        return 0;
-    if (batch_node_exists(c, &tr.processing, "/batches/%s/states/%s", bid,
-                          BATCH_LISTS[BATCH_LIST_PROCESSING]) == 0 &&
-        tr.processing.child_count)
-        return 0;
-    int err = decide(c, &tr);
+    int state = tr.item.status.state, err = 0;
+    if (state == r->batch.processing || state == r->batch.pending)
+        err = decide(c, &tr);
+    else if (state == r->batch.failed)
+        err = decide_update(c, &tr);
     if (err || tr.to == r->batch.processing)
         return err;
     if (state == r->batch.pending) /* the holder of its lock may add jobs */
@@ -352,7 +443,34 @@ int batch_settle(struct batch_call *c, const char *bid)
     if (!err)
         err = batch_txn_commit(c, &t, OP_STATUS);
     if (err)
-        return batch_is_conflict(err) ? 0 : err;
+        return t.txn.failed == OP_GUARD && err == DROVER_EXISTS ? 0 : err;
     batch_publish(c, &tr.item, state, tr.to);
     return 1;
+}
+
+int batch_untake(struct batch_call *c, const char *bid, int state)
+{
+    struct batch_txn t = BATCH_TXN(c);
+    int pending = c->store->batch.pending;
+    struct batch_census n;
+    struct batch_item b;
+    TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b));
+    TRY(batch_census(c, bid, &n));
+    int64_t jobs = 0;
+    for (int l = 0; l < BATCH_LIST_COUNT; l++)
+        jobs += n.counts[l];
+    if (b.status.state != state || jobs)
+        return 0;
+    batch_lock_guard(c, &t, b.path, 0, KEEPER_ANY_VERSION, false);
+    int err = batch_add_untaken(c, &t, bid);
+    if (err < 0 || (!err && state == pending))
+        return err;
+    if (state == pending)
+        txn_check(&t.txn, OP_ANY, b.version, "%s/status", b.path);
+    else
+        TRY(set_state(c, &t, &b, pending, STR("given back: its worker died before it had jobs")));
+    err = batch_txn_commit(c, &t, OP_ANY);
+    if (!err && state != pending)
+        batch_publish(c, &b, state, pending);
+    return batch_is_conflict(err) ? 0 : err ? err : 1;
 }

@@ -104,6 +104,8 @@ static int add_jobs(struct batch_call *c, struct batch_txn *t, int64_t number, v
     int batch_to;
     TRY(add_open_check(c, t, &new->batch));
     TRY(batch_count_change(c, t, new->batch.id, 0, (int)new->count, &batch_to));
+    if (j.kind->machine->states[s.state].list != BATCH_LIST_PROCESSING)
+        TRY(batch_add_list(c, t, new->batch.id, j.kind->machine->states[s.state].list));
     for (size_t i = 0; i < new->count; i++) {
         batch_item_init(&j, j.kind, number + (int64_t)i);
         memcpy(new->jids[i], j.id, sizeof j.id);

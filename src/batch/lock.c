@@ -58,6 +58,21 @@ int batch_lock_refused(struct batch_call *c, const struct batch_txn *t, int err,
     return err;
 }
 
+/* A batch that nobody works on and that is Pending can be taken again, also by others (item.h). */
+static int add_untaken(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
+                       struct str status)
+{
+    const struct batch_store *r = c->store;
+    struct batch_status s;
+    struct err_info why;
+    if (i->kind->id != BATCH_KIND_BATCH ||
+        batch_status_read(&r->machines.batch, c->a, status, &s, &why) ||
+        s.state != r->batch.pending)
+        return 0;
+    int err = batch_add_untaken(c, t, i->id);
+    return err < 0 ? err : 0;
+}
+
 /* A damaged status does not prevent it, so the data is written back as it was read. */
 int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str id, int64_t token)
 {
@@ -81,6 +96,7 @@ int batch_item_unlock(struct batch_call *c, enum batch_kind_id kind, struct str 
             return fenced(c, token);
         txn_set(&t.txn, OP_STATUS, data, stat.version, "%s/status", i.path);
         txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "%s/lock", i.path);
+        TRY(add_untaken(c, &t, &i, data));
         err = batch_txn_commit(c, &t, OP_STATUS);
     }
     if (!err && batch_item_read(c, kind, id, &i) == 0 &&

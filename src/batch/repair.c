@@ -4,7 +4,7 @@
  * keep working. An entry that was added to a list in between, and is wrong there, is left to the
  * next run.
  */
-#include "batch/tools.h"
+#include "batch/repair.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,27 +12,11 @@
 
 #include "base/mem.h"
 
-enum { PLACES_MAX = 32 }; /* of one job */
+enum { PLACES_MAX = 32 };                 /* of one job */
+enum { WAITS_EACH = 10, WAITS_MAX = 50 }; /* for a job, in a run */
 
-/* A list that has a job: that of a state, or one of a batch. */
-struct batch_place {
-    int64_t job, key; /* key: of the entry, or the number of the batch */
-    bool of_batch;
-    int where; /* a state, or an enum batch_list */
-};
-
-struct batch_repair {
-    struct batch_call *c;
-    bool repair;
-    batch_finding_fn *fn;
-    void *arg;
-    struct batch_repair_totals totals;
-    struct batch_place *places; /* sorted by job */
-    size_t count, cap;
-};
-
-__attribute__((format(printf, 4, 5))) static void report(struct batch_repair *f, bool repaired,
-                                                         const char *id, const char *fmt, ...)
+void batch_repair_report(struct batch_repair *f, bool repaired, const char *id, const char *fmt,
+                         ...)
 {
     char problem[400];
     va_list args;
@@ -41,13 +25,12 @@ __attribute__((format(printf, 4, 5))) static void report(struct batch_repair *f,
     va_end(args);
     f->totals.findings++;
     f->totals.repaired += repaired;
-    f->fn(f->arg, id, problem, repaired);
+    f->o.fn(f->o.arg, id, problem, repaired);
 }
 
-/* Commits a repair, if repairs were asked for. A conflict is left to the next run. */
-static bool commit(struct batch_repair *f, struct batch_txn *t)
+bool batch_repair_commit(struct batch_repair *f, struct batch_txn *t)
 {
-    return f->repair && batch_txn_commit(f->c, t, OP_ANY) == 0;
+    return f->o.repair && batch_txn_commit(f->c, t, OP_ANY) == 0;
 }
 
 /*
@@ -66,8 +49,8 @@ static int each_child(struct batch_repair *f, const char *dir, const char *prefi
         if (key >= 0)
             TRY(fn(f, names.names[i], key, arg));
         else if (what && (strcmp(dir, "/jobs") != 0 || strcmp(names.names[i], "states") != 0))
-            report(f, false, arena_printf(f->c->a, "%s/%s", dir, names.names[i]), "this is not %s",
-                   what);
+            batch_repair_report(f, false, arena_printf(f->c->a, "%s/%s", dir, names.names[i]),
+                                "this is not %s", what);
     }
     return 0;
 }
@@ -87,27 +70,15 @@ static int add_place(struct batch_repair *f, const char *name, int64_t key, void
     return 0;
 }
 
-/* Creates the lists of a batch that are missing. */
+/* A list that does not exist is an empty one. */
 static int read_lists(struct batch_repair *f, const char *bid, int64_t number, void *arg)
 {
-    struct batch_call *c = f->c;
-
     (void)arg;
     f->totals.batches++;
     for (int i = 0; i < BATCH_LIST_COUNT; i++) {
-        const char *path = arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[i]);
+        const char *path = arena_printf(f->c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[i]);
         struct batch_place place = {.key = number, .of_batch = true, .where = i};
-        struct batch_txn t = BATCH_TXN(c);
-        int err = each_child(f, path, BATCH_ID_JOB, false, "a job", add_place, &place);
-
-        if (err && err != DROVER_NO_NODE)
-            return err;
-        if (!err)
-            continue;
-        if (batch_node_exists(c, NULL, "/batches/%s/states", bid) == DROVER_NO_NODE)
-            txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "/batches/%s/states", bid);
-        txn_create(&t.txn, OP_ANY, NO_BYTES, 0, "%s", path);
-        report(f, commit(f, &t), bid, "%s is missing", BATCH_LISTS[i]);
+        TRY(batch_optional(each_child(f, path, BATCH_ID_JOB, false, "a job", add_place, &place)));
     }
     return 0;
 }
@@ -118,8 +89,7 @@ static int by_job(const void *a, const void *b)
     return x->job < y->job ? -1 : x->job > y->job;
 }
 
-/* The places of a job as they were read; returns how many. */
-static size_t known_places(const struct batch_repair *f, int64_t job,
+size_t batch_repair_places(const struct batch_repair *f, int64_t job,
                            const struct batch_place **ret_first)
 {
     size_t low = 0, high = f->count, count = 0;
@@ -150,9 +120,8 @@ static const char *list_of(struct batch_repair *f, const struct batch_place *p, 
     return arena_printf(f->c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[p->where]);
 }
 
-/* Adds that a job leaves a place. own: the number of its batch, whose count the caller changes. */
-static void leave(struct batch_repair *f, struct batch_txn *t, const struct batch_place *p,
-                  int64_t own)
+void batch_repair_leave(struct batch_repair *f, struct batch_txn *t, const struct batch_place *p,
+                        int64_t own)
 {
     char bid[BATCH_ID_LEN + 1], jid[BATCH_ID_LEN + 1];
     int batch_to;
@@ -217,7 +186,7 @@ static int read_placement(struct batch_repair *f, const struct batch_item *j,
                           struct batch_placement *ret)
 {
     const struct batch_place *known;
-    size_t count = known_places(f, j->number, &known);
+    size_t count = batch_repair_places(f, j->number, &known);
     expect(j, ret);
     for (size_t i = 0; i < count; i++)
         TRY(look_in(f, ret, &known[i]));
@@ -252,16 +221,21 @@ static bool put_right(struct batch_repair *f, const struct batch_item *j,
         if (is_right(s, p) && !kept[p->of_batch])
             kept[p->of_batch] = true;
         else
-            leave(f, &t, p, s->right[1].key);
+            batch_repair_leave(f, &t, p, s->right[1].key);
     }
     if (!kept[0])
         batch_txn_list_add(&t, OP_ANY, &j->kind->views[s->right[0].where], s->right[0].key);
+    if (!kept[1] && batch_add_list(f->c, &t, j->bid, (enum batch_list)s->right[1].where))
+        return false;
     if (!kept[1])
         batch_txn_job_list(&t, OP_ANY, j->bid, (enum batch_list)s->right[1].where, j->id, true);
-    return batch_count_change(f->c, &t, j->bid, 0, 0, &batch_to) == 0 && commit(f, &t);
+    return batch_count_change(f->c, &t, j->bid, 0, 0, &batch_to) == 0 && batch_repair_commit(f, &t);
 }
 
-/* If the job moved between the reading of its status and of its places, reads both again. */
+/*
+ * If the job moved between the reading of its status and of its places, reads both again. A foreign
+ * client moves it in steps, which take a moment: what is wrong is looked at again after a while.
+ */
 static int check_places(struct batch_repair *f, struct batch_item *j)
 {
     struct batch_call *c = f->c;
@@ -278,13 +252,14 @@ static int check_places(struct batch_repair *f, struct batch_item *j)
         int err = batch_item_read(c, BATCH_KIND_JOB, str_of(j->id), j);
         if (err || j->status.state == BATCH_NO_STATE)
             return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
-        if (j->version == version)
+        if (j->version == version && (!f->o.wait_ms || i >= WAITS_EACH || f->waits++ >= WAITS_MAX))
             break;
+        batch_repair_wait(f->o.wait_ms / WAITS_EACH);
     }
     bool locked = batch_node_exists(c, NULL, "/jobs/%s/lock", j->id) == 0;
-    report(f, !locked && put_right(f, j, &s), j->id, "it is %s but %s%s",
-           j->kind->machine->states[j->status.state].name, wrong,
-           locked ? " (locked: in use)" : "");
+    batch_repair_report(f, !locked && put_right(f, j, &s), j->id, "it is %s but %s%s",
+                        j->kind->machine->states[j->status.state].name, wrong,
+                        locked ? " (locked: in use)" : "");
     return 0;
 }
 
@@ -294,8 +269,9 @@ static bool looks_right(struct batch_repair *f, const struct batch_item *j)
     const struct batch_place *known;
     struct batch_placement s;
     expect(j, &s);
-    return known_places(f, j->number, &known) == 2 && known[0].of_batch != known[1].of_batch &&
-           is_right(&s, &known[0]) && is_right(&s, &known[1]);
+    return batch_repair_places(f, j->number, &known) == 2 &&
+           known[0].of_batch != known[1].of_batch && is_right(&s, &known[0]) &&
+           is_right(&s, &known[1]);
 }
 
 /* In a state that the machine does not have: repaired by whoever knows which lists belong to it. */
@@ -306,9 +282,10 @@ static int check_unknown(struct batch_repair *f, const struct batch_item *j)
     TRY(batch_job_locate(f->c, j, &entry));
     if (entry < 0 && batch_item_read(f->c, BATCH_KIND_JOB, str_of(j->id), &now) == 0 &&
         now.version == j->version)
-        report(f, false, j->id,
-               "it is %.*s, which is not a state of this pipeline, but is not in that list",
-               STR_ARGS(j->status.name));
+        batch_repair_report(
+            f, false, j->id,
+            "it is %.*s, which is not a state of this pipeline, but is not in that list",
+            STR_ARGS(j->status.name));
     return 0;
 }
 
@@ -319,14 +296,11 @@ static int check_job(struct batch_repair *f, const char *jid, int64_t number, vo
     int err = batch_item_read(c, BATCH_KIND_JOB, str_of(jid), &j);
     (void)number, (void)arg;
     f->totals.jobs++;
-    if (err == DROVER_DAMAGED)
-        report(f, false, jid, "%s", c->why->text);
-    else if (err == DROVER_NO_NODE && batch_node_exists(c, NULL, "/jobs/%s", jid) == 0)
-        report(f, false, jid, "it has no status: a client is creating it, or failed to");
-    if (err)
-        return err == DROVER_DAMAGED || err == DROVER_NO_NODE ? 0 : err;
+    if (err == DROVER_DAMAGED || err == DROVER_NO_NODE)
+        return batch_repair_incomplete(f, &c->store->kinds[BATCH_KIND_JOB], jid, err);
+    TRY(err);
     if (batch_node_exists(c, NULL, "/batches/%s", j.bid) == DROVER_NO_NODE) {
-        report(f, false, jid, "its batch %s does not exist", j.bid);
+        batch_repair_report(f, false, jid, "its batch %s does not exist", j.bid);
         return 0;
     }
     if (j.status.state == BATCH_NO_STATE)
@@ -347,82 +321,8 @@ static void check_place(struct batch_repair *f, const struct batch_place *p)
     const char *list = list_of(f, p, entry);
     if (batch_node_exists(f->c, NULL, "%s/%s", list, entry))
         return;
-    leave(f, &t, p, -1);
-    report(f, commit(f, &t), id, "it is in %s but does not exist", list);
-}
-
-/* Adds that an item is in the list of its state and in no other. */
-static int add_index_repair(struct batch_repair *f, struct batch_txn *t,
-                            const struct batch_item *item)
-{
-    const struct batch_machine *m = item->kind->machine;
-    struct batch_view *views = item->kind->views;
-    struct keeper_stat stat;
-    for (int i = 0; i < m->count; i++) {
-        if (batch_machine_is_final(m, i))
-            continue;
-        TRY(batch_node_stat(f->c, &stat, "%s/%s", views[i].dir, item->id));
-        if (stat.czxid && i != item->status.state)
-            batch_txn_list_remove(t, OP_ANY, &views[i], item->number);
-        else if (!stat.czxid && i == item->status.state)
-            batch_txn_list_add(t, OP_ANY, &views[i], item->number);
-    }
-    return 0;
-}
-
-/* An item that moved between the reading of its status and of the lists is not reported. */
-static int check_index(struct batch_repair *f, const struct batch_item *i)
-{
-    const char *status = arena_printf(f->c->a, "%s/%s/status", i->kind->dir, i->id);
-    struct batch_txn t = BATCH_TXN(f->c);
-    struct keeper_stat stat;
-    txn_check(&t.txn, OP_ANY, i->version, "%s", status);
-    int err = add_index_repair(f, &t, i);
-    if (err || t.txn.count == 1)
-        return err;
-    if (batch_node_exists(f->c, &stat, "%s", status) == 0 && stat.version == i->version)
-        report(f, commit(f, &t), i->id,
-               "it is %s but is not in that list below /drover, or also in another",
-               i->kind->machine->states[i->status.state].name);
-    return 0;
-}
-
-/* A batch whose jobs have all ended, and that has not noticed. */
-static void check_completion(struct batch_repair *f, const struct batch_item *b)
-{
-    const struct batch_store *r = f->c->store;
-    int state = b->status.state;
-    int64_t ended = b->counts[BATCH_LIST_FAILED] + b->counts[BATCH_LIST_COMPLETED] +
-                    b->counts[BATCH_LIST_DELETED];
-    if ((state != r->batch.processing && (state != r->batch.pending || b->token)) ||
-        b->counts[BATCH_LIST_PROCESSING] || !ended ||
-        batch_node_exists(f->c, NULL, "/batches/%s/states/%s", b->id, BATCH_LISTS[0]))
-        return;
-    report(f, f->repair && batch_settle(f->c, b->id) == 1, b->id,
-           "all its jobs have ended, but it is still %s", r->machines.batch.states[state].name);
-}
-
-static int check_item(struct batch_repair *f, const char *id, int64_t number, void *arg)
-{
-    const struct batch_kind *kind = arg;
-    struct batch_call *c = f->c;
-    struct batch_item i;
-    int err = batch_item_get(c, kind->id, str_of(id), &i);
-    (void)number;
-    if (err == DROVER_NO_NODE || err == DROVER_DAMAGED) {
-        if (batch_node_exists(c, NULL, "%s/%s", kind->dir, id) == 0)
-            report(f, false,
-                   kind->id == BATCH_KIND_BATCH ? id : arena_printf(c->a, "%s/%s", kind->dir, id),
-                   "%s", err == DROVER_DAMAGED ? c->why->text : "it has no status");
-        return 0;
-    }
-    TRY(err);
-    if (i.status.state == BATCH_NO_STATE)
-        return 0;
-    TRY(check_index(f, &i));
-    if (kind->id == BATCH_KIND_BATCH)
-        check_completion(f, &i);
-    return 0;
+    batch_repair_leave(f, &t, p, -1);
+    batch_repair_report(f, batch_repair_commit(f, &t), id, "it is in %s but does not exist", list);
 }
 
 static int check_uuids(struct batch_repair *f)
@@ -442,8 +342,8 @@ static int check_uuids(struct batch_repair *f)
             continue;
         txn_check(&t.txn, OP_ANY, stat.version, "%s", path);
         txn_delete(&t.txn, OP_ANY, KEEPER_ANY_VERSION, "%s", path);
-        report(f, commit(f, &t), path, "its batch '%.*s' does not exist",
-               (int)(bid.len < 50 ? bid.len : 50), bid.p);
+        batch_repair_report(f, batch_repair_commit(f, &t), path, "its batch '%.*s' does not exist",
+                            (int)(bid.len < 50 ? bid.len : 50), bid.p);
     }
     return 0;
 }
@@ -451,6 +351,9 @@ static int check_uuids(struct batch_repair *f)
 static int run(struct batch_repair *f)
 {
     struct batch_kind *kinds = f->c->store->kinds, *jobs = &kinds[BATCH_KIND_JOB];
+    for (int i = 0; i < BATCH_KINDS; i++) /* what others moved is not a finding */
+        if (i != BATCH_KIND_JOB)
+            TRY(batch_index_sweep(f->c, (enum batch_kind_id)i));
     for (int i = 0; i < jobs->machine->count; i++)
         TRY(each_child(f, jobs->views[i].dir, BATCH_ID_JOB, true, "an entry of a job, PP-JID",
                        add_place, &(struct batch_place){.where = i}));
@@ -462,21 +365,23 @@ static int run(struct batch_repair *f)
         for (size_t i = 0; i < f->count; i++)
             if (f->places[i].of_batch == of_batch)
                 check_place(f, &f->places[i]);
-    TRY(each_child(f, "/batches", BATCH_ID_BATCH, false, NULL, check_item,
+    TRY(each_child(f, "/batches", BATCH_ID_BATCH, false, NULL, batch_repair_item,
                    &kinds[BATCH_KIND_BATCH]));
     TRY(check_uuids(f));
     for (int i = BATCH_KIND_SMALL; i <= BATCH_KIND_LARGE; i++)
-        TRY(each_child(f, kinds[i].dir, BATCH_ID_ACCESS, false, "an access item", check_item,
+        TRY(each_child(f, kinds[i].dir, BATCH_ID_ACCESS, false, "an access item", batch_repair_item,
                        &kinds[i]));
+    batch_repair_ended(f);
     return 0;
 }
 
-int batch_repair_run(struct batch_call *c, bool repair, batch_finding_fn *fn, void *arg,
+int batch_repair_run(struct batch_call *c, const struct batch_repair_options *o,
                      struct batch_repair_totals *ret_totals)
 {
-    struct batch_repair f = {.c = c, .repair = repair, .fn = fn, .arg = arg};
+    struct batch_repair f = {.c = c, .o = *o};
     int err = run(&f);
     free(f.places);
+    free(f.ended);
     if (!err)
         *ret_totals = f.totals;
     return err;

@@ -17,7 +17,7 @@
  * exactly once. A hook that fails is retried with growing delays of up to a minute.
  *
  * The same thread corrects, every 30 s, what no watch tells: it indexes what foreign clients moved
- * by its status alone (item.h), and settles batches whose jobs they ended.
+ * by its status alone (item.h).
  */
 #ifndef BATCH_SERVER_H
 #define BATCH_SERVER_H
@@ -81,6 +81,22 @@ void batch_watcher_want(struct batch_watcher *w, struct batch_view *v);
 
 /* The session that was borrowed has ended (k NULL), or there is a new one. */
 void batch_watcher_session(void *watcher, struct keeper *k);
+
+/*
+ * In active.c: the batches that are not in a final state. Of the thread that watches, except
+ * `changed`: a watch fired.
+ */
+struct batch_actives *batch_actives_open(void (*changed)(void *arg), void *arg);
+void batch_actives_close(struct batch_actives *s);
+
+/* Removes all watches, which were set through the keeper of the call. */
+void batch_actives_clear(struct batch_actives *s);
+
+/* Adds those that are in the list of a state. */
+int batch_actives_read(struct batch_actives *s, struct batch_call *c, int state);
+
+/* Looks at those that changed, or at all; the earlier of *next_ms and when to look again. */
+void batch_actives_look(struct batch_actives *s, struct batch_call *c, bool all, int64_t *next_ms);
 
 /* In metrics.c. */
 struct batch_metrics;

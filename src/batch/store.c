@@ -128,6 +128,7 @@ struct batch_store *batch_store_open(const struct batch_store_options *o)
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         *states[i].state = batch_machine_find(&r->machines.batch, str_of(states[i].name));
     pthread_mutex_init(&r->creating, NULL);
+    pthread_mutex_init(&r->indexing, NULL);
     pthread_mutex_init(&r->lock, NULL);
     r->job_cache = batch_job_cache_new();
     for (int i = 0; i < BATCH_KINDS; i++)
@@ -142,6 +143,7 @@ void batch_store_close(struct batch_store *r)
             list_view_free(r->kinds[k].views[i].list);
     batch_job_cache_free(r->job_cache);
     pthread_mutex_destroy(&r->creating);
+    pthread_mutex_destroy(&r->indexing);
     pthread_mutex_destroy(&r->lock);
     free(r);
 }

@@ -179,6 +179,7 @@ struct batch_store {
     struct batch_kind kinds[BATCH_KINDS];
     struct batch_job_cache *job_cache;
     pthread_mutex_t creating; /* one new id at a time */
+    pthread_mutex_t indexing; /* one thread at a time indexes new items */
 
     pthread_mutex_t lock;            /* guards the index of each kind, and: */
     uint32_t collections_generation; /* of the locked collections when they were last read */
@@ -251,7 +252,8 @@ int batch_next_number(struct batch_call *c, const struct batch_kind *kind, int64
 /* Whether a transaction failed because another client was faster: read again and retry. */
 static inline bool batch_is_conflict(int err)
 {
-    return err == DROVER_BAD_VERSION || err == DROVER_NO_NODE || err == DROVER_EXISTS;
+    return err == DROVER_BAD_VERSION || err == DROVER_NO_NODE || err == DROVER_EXISTS ||
+           err == DROVER_NOT_EMPTY;
 }
 
 #endif

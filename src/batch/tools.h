@@ -6,14 +6,18 @@
 
 /*
  * Repair: finds and repairs what a client that works in steps, without transactions, left half
- * done: jobs in no list, in two, or in another than their status says; entries of jobs that do not
- * exist; batches whose jobs have all ended; batches and access items that are not in the index.
+ * done. drover-batch(1) has the table of what is found, and of the state before and after.
  *
  * The status of a job is taken as true, because the specification changes it first. An item that is
  * locked is in use: what is wrong there is reported and not repaired. Each repair is one
- * transaction that insists on the version of the status it was decided by. What only a person can
- * decide (a job without a status, a status that is not valid, names that are not ids) is reported
- * and not repaired.
+ * transaction that insists on the version of the status it was decided by, or, if there is none, on
+ * what the item consists of. What only a person can decide (a status that is not valid, names that
+ * are not ids) is reported and not repaired.
+ *
+ * An item without a status is one whose creation or whose deletion stopped in the middle: the
+ * status is the last node that is created, and nodes are deleted in any order. Which of the two it
+ * was is told by what must have come before (repair_item.c). While it is younger than age_ms, a
+ * client may still be creating it, and it is not reported.
  */
 
 /* id: of the job or batch, or the path of the node. problem: a sentence. */
@@ -23,8 +27,18 @@ struct batch_repair_totals {
     int64_t jobs, batches, findings, repaired;
 };
 
-/* Calls fn for each finding. Returns 0 or an error of the keeper. */
-int batch_repair_run(struct batch_call *c, bool repair, batch_finding_fn *fn, void *arg,
+enum { BATCH_REPAIR_AGE_MS = 60 * 1000, BATCH_REPAIR_WAIT_MS = 300 }; /* by default */
+
+struct batch_repair_options {
+    bool repair;
+    int64_t age_ms;       /* of what is unfinished: younger, and somebody may be at work on it */
+    int wait_ms;          /* how long a client may take between two steps of a move */
+    batch_finding_fn *fn; /* called for each finding */
+    void *arg;
+};
+
+/* Returns 0 or an error of the keeper. */
+int batch_repair_run(struct batch_call *c, const struct batch_repair_options *o,
                      struct batch_repair_totals *ret_totals);
 
 /*

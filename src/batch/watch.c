@@ -4,8 +4,8 @@
  *     an entry in the list of a state, or a lock of an entry   list_view_attend(), while one waits
  *     an item that a foreign client created                    the parent of the items
  *     a queue or a collection that is unlocked                 /locks/queue, /locks/collections
- *     a held batch that is released                            /drover/batch/held
- *     a report that is due                                     the lists of the reporting states
+ *     a batch that is created, moved, held, released, or has   the lists of the states of batches,
+ *     a report that is due                                     and active.c
  *
  * Each watch fires once. It is set again when the change is dealt with, at most every REST_MS, and
  * at most for one part in LIST_REST of the time: on an ensemble, setting it reads the whole list.
@@ -30,10 +30,8 @@ enum batch_node {
     NODE_LARGE,
     NODE_QUEUES, /* the locks by name that stop acquires */
     NODE_COLLECTIONS,
-    NODE_HELD, /* lists of batches */
-    NODE_REPORTING,
-    NODE_UPDATE_REPORTING,
-    NODE_COUNT,
+    NODE_LISTS, /* of batches, by state; those of final states are not used */
+    NODE_COUNT = NODE_LISTS + BATCH_STATES_MAX,
 };
 
 struct batch_watcher {
@@ -47,6 +45,8 @@ struct batch_watcher {
     struct keeper *k; /* borrowed as long as it has watches; NULL: none */
     struct list_watch nodes[NODE_COUNT];
     int64_t rest_ms[NODE_COUNT];
+    int64_t retry_ms[BATCH_KINDS]; /* when to look at incomplete items again */
+    struct batch_actives *actives;
     int64_t all_ms; /* when everything was last looked at */
 };
 
@@ -79,6 +79,7 @@ static void give_back(struct batch_watcher *w)
         return;
     for (int i = 0; i < NODE_COUNT; i++)
         list_watch_clear(&w->nodes[i]);
+    batch_actives_clear(w->actives);
     for (int k = 0; k < BATCH_KINDS; k++)
         for (int i = 0; i < w->o.store->kinds[k].machine->count; i++)
             stop_attending(w, &w->o.store->kinds[k].views[i]);
@@ -110,15 +111,21 @@ static bool renew(struct batch_watcher *w, enum batch_node node, struct keeper *
     return !err;
 }
 
-/* Indexes the new items of a kind. */
+/* Indexes the new items of a kind. One that is incomplete is mostly whole a moment later. */
 static void attend_items(struct batch_watcher *w, struct batch_call *c, enum batch_kind_id id,
                          int64_t *next_ms)
 {
+    int64_t *retry_ms = &w->retry_ms[id];
     int err = 0;
-    if (renew(w, (enum batch_node)id, c->k, next_ms) || batch_index_is_incomplete(c, id))
-        err = batch_index_refresh(c, id);
+    if (renew(w, (enum batch_node)id, c->k, next_ms)) {
+        *retry_ms = BATCH_INCOMPLETE_RETRY_MS;
+        err = batch_index_refresh(c, id, false);
+    } else if (batch_index_is_incomplete(c, id)) {
+        *retry_ms = *retry_ms < BATCH_RETRY_MS / 2 ? 2 * *retry_ms : BATCH_RETRY_MS;
+        err = batch_index_refresh(c, id, false);
+    }
     if (err || batch_index_is_incomplete(c, id))
-        earlier(next_ms, clock_boot_ms() + BATCH_RETRY_MS);
+        earlier(next_ms, clock_boot_ms() + (err ? BATCH_RETRY_MS : *retry_ms));
 }
 
 /* Returns whether an acquire waits for the list. */
@@ -149,6 +156,26 @@ static bool attend_view(struct batch_watcher *w, struct batch_call *c, struct ba
     return true;
 }
 
+static void attend_batches(struct batch_watcher *w, struct batch_call *c, bool all,
+                           int64_t *next_ms)
+{
+    const struct batch_store *r = c->store;
+    for (int i = 0; i < r->machines.batch.count; i++) {
+        if (batch_machine_is_final(&r->machines.batch, i) ||
+            !renew(w, (enum batch_node)(NODE_LISTS + i), c->k, next_ms))
+            continue;
+        if (batch_actives_read(w->actives, c, i)) {
+            list_watch_clear(&w->nodes[NODE_LISTS + i]); /* so that it is read again */
+            earlier(next_ms, clock_boot_ms() + BATCH_RETRY_MS);
+        }
+        if (i == r->batch.held)
+            wake_kind(w, BATCH_KIND_JOB, 1);
+        if (i == r->batch.reporting || i == r->batch.update_reporting)
+            batch_callbacks_wake(w->o.callbacks);
+    }
+    batch_actives_look(w->actives, c, all, next_ms);
+}
+
 static void attend_all(struct batch_watcher *w, struct batch_call *c, bool all, int64_t *next_ms)
 {
     struct batch_kind *kinds = c->store->kinds;
@@ -163,11 +190,7 @@ static void attend_all(struct batch_watcher *w, struct batch_call *c, bool all, 
         if (renew(w, (enum batch_node)i, c->k, next_ms))
             for (int id = 0; id < BATCH_KINDS; id++)
                 wake_kind(w, (enum batch_kind_id)id, HTTP_TOPIC_ALL);
-    if (renew(w, NODE_HELD, c->k, next_ms))
-        wake_kind(w, BATCH_KIND_JOB, 1);
-    for (int i = NODE_REPORTING; i <= NODE_UPDATE_REPORTING; i++)
-        if (renew(w, (enum batch_node)i, c->k, next_ms))
-            batch_callbacks_wake(w->o.callbacks);
+    attend_batches(w, c, all, next_ms);
 }
 
 static void attend(struct periodic *thread, void *arg)
@@ -202,21 +225,21 @@ void batch_watcher_stale(void *arg)
 struct batch_watcher *batch_watcher_open(const struct batch_thread_options *o)
 {
     const struct batch_view *batches = o->store->kinds[BATCH_KIND_BATCH].views;
-    const char *const paths[NODE_COUNT] = {
+    const char *paths[NODE_COUNT] = {
         [NODE_BATCHES] = o->store->kinds[BATCH_KIND_BATCH].dir,
         [NODE_JOBS] = o->store->kinds[BATCH_KIND_JOB].dir,
         [NODE_SMALL] = o->store->kinds[BATCH_KIND_SMALL].dir,
         [NODE_LARGE] = o->store->kinds[BATCH_KIND_LARGE].dir,
         [NODE_QUEUES] = "/locks/queue",
         [NODE_COLLECTIONS] = "/locks/collections",
-        [NODE_HELD] = batches[o->store->batch.held].dir,
-        [NODE_REPORTING] = batches[o->store->batch.reporting].dir,
-        [NODE_UPDATE_REPORTING] = batches[o->store->batch.update_reporting].dir,
     };
     struct batch_watcher *w = mem_zalloc(sizeof *w);
 
     w->o = *o;
     w->all_ms = clock_boot_ms();
+    w->actives = batch_actives_open(batch_watcher_stale, w);
+    for (int i = 0; i < BATCH_STATES_MAX; i++)
+        paths[NODE_LISTS + i] = batches[i].dir;
     pthread_mutex_init(&w->lock, NULL);
     for (int i = 0; i < NODE_COUNT; i++)
         list_watch_init(&w->nodes[i], paths[i], KEEPER_WATCH_CHILDREN, batch_watcher_stale, w);
@@ -234,6 +257,7 @@ void batch_watcher_close(struct batch_watcher *w)
     give_back(w);
     for (int i = 0; i < NODE_COUNT; i++)
         list_watch_release(&w->nodes[i]);
+    batch_actives_close(w->actives);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }

@@ -236,10 +236,13 @@ static const struct cmd *const BATCH_COMMANDS[] = {
     VERB_CMD(
         "batch fsck", "find and repair inconsistencies", NULL,
         "Finds what clients that work without transactions left half done: jobs in no list or\n"
-        "in two, entries without a job, batches whose end nobody noticed. Exit status 1:\n"
-        "something is left to repair.",
-        CMD_OPTIONS({"repair", NULL, "Repair what can be repaired.", option_flag}), "POST",
-        "/v1/batches/fsck", .print = print_findings),
+        "in two, entries without a job, items that were not wholly created or deleted, batches\n"
+        "that nobody works on. Exit status 1: something is left to repair.",
+        CMD_OPTIONS({"repair", NULL, "Repair what can be repaired.", option_flag},
+                    {"age", "TIME",
+                     "Leave what is unfinished and younger than this to its client. Default: 1m.",
+                     option_span, NULL, 0, INT64_MAX}),
+        "POST", "/v1/batches/fsck", .print = print_findings),
     NULL,
 };
 

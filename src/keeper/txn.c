@@ -54,6 +54,9 @@ void txn_check(struct txn *t, int name, int32_t version, const char *fmt, ...)
 
 int txn_create_missing(struct txn *t, struct keeper *k, const char *path)
 {
+    for (int i = 0; i < t->count; i++)
+        if (t->ops[i].kind == KEEPER_CREATE && str_eq(t->ops[i].path, str_of(path)))
+            return 0;
     int err = keeper_exists(k, path, NULL);
     if (err != DROVER_NO_NODE)
         return err;

@@ -43,7 +43,7 @@ void txn_delete(struct txn *t, int name, int32_t version, const char *fmt, ...)
 void txn_check(struct txn *t, int name, int32_t version, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Reads whether the node exists, and adds its creation, without data, if it does not. */
+/* Adds the creation of a node, without data, unless it exists or the transaction creates it. */
 int txn_create_missing(struct txn *t, struct keeper *k, const char *path);
 
 /*

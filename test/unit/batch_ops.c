@@ -338,10 +338,24 @@ static void half_done(struct scene *s)
     assert_int_equal(
         keeper_delete(s->k, arena_printf(&s->a, "/jobs/states/pending/05-%s", s->jids[1]), -1), 0);
     put(s, arena_printf(&s->a, "/jobs/states/notify/05-%s", s->jids[2]), "");
+    put(s, arena_printf(&s->a, "/batches/%s/states/batch-failed", s->bid), "");
     put(s, arena_printf(&s->a, "/batches/%s/states/batch-failed/%s", s->bid, s->jids[2]), "");
     put(s, "/jobs/states/pending/00-jid0000000099", "");
+    put(s, arena_printf(&s->a, "/batches/%s/states/batch-completed", s->bid), "");
     put(s, arena_printf(&s->a, "/batches/%s/states/batch-completed/jid0000000098", s->bid), "");
     put(s, "/batch-uuids/nobody", "bid0000000077");
+    put(s, "/jobs/jid0000000050", ""); /* created, but for its status; in no batch; in steps */
+    put(s, "/jobs/jid0000000051", "");
+    put(s, "/jobs/jid0000000051/bid", s->bid);
+    put(s, "/batches/bid0000000050", "");
+    put(s, "/batches/bid0000000051", "");
+    put(s, "/batches/bid0000000051/submission", "{}");
+    put(s, "/batches/bid0000000052", ""); /* taken by one who died */
+    put(s, "/batches/bid0000000052/submission", "{}");
+    put(s, "/batches/bid0000000052/status", "{\"status\":\"Processing\"}");
+    put(s, "/batches/bid0000000052/states", "");
+    put(s, "/access/small/qid0000000050", "");
+    put(s, "/access/small/qid0000000050/token", "{}");
     assert_int_equal(
         keeper_delete(s->k, arena_printf(&s->a, "/drover/batch/pending/%s", s->bid), -1), 0);
 }
@@ -356,7 +370,7 @@ static int do_repair(struct scene *s, struct batch_call *c)
     struct batch_repair_totals totals;
 
     (void)s;
-    return batch_repair_run(c, true, no_finding, NULL, &totals);
+    return batch_repair_run(c, &(struct batch_repair_options){true, .fn = no_finding}, &totals);
 }
 
 /* The number of findings: an interrupted repair does not add any. */
@@ -364,7 +378,8 @@ int64_t findings(struct scene *s)
 {
     struct batch_repair_totals totals;
 
-    ok(s, batch_repair_run(&s->c, false, no_finding, NULL, &totals));
+    ok(s,
+       batch_repair_run(&s->c, &(struct batch_repair_options){false, .fn = no_finding}, &totals));
     return totals.findings;
 }
 

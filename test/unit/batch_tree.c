@@ -193,9 +193,11 @@ static int check_batch(struct keeper *k, const char *bid)
     status_of(k, "batches", bid, status);
     for (int i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "/batches/%s/states/%s", bid, LISTS[i]);
-        counts[i] = tree_count(k, path);
+        counts[i] = keeper_exists(k, path, NULL) == 0 ? tree_count(k, path) : 0;
         entries += counts[i];
     }
+    if (strcmp(status, "pending") && !exists(k, "/batches/%s/states", bid))
+        fail_msg("%s is %s but would be taken as pending", bid, status);
     if (!strcmp(status, "processing") && !counts[0] && entries)
         fail_msg("%s is processing and all its jobs have ended", bid);
     if (strcmp(status, "completed") && strcmp(status, "deleted") &&

@@ -17,7 +17,8 @@ char *tree_text(struct keeper *k, const char *path);
 /*
  * Fails the test unless each job is in exactly one state list, that of its status, and in exactly
  * one list of its batch, the one that the state belongs to; every entry belongs to a job; and a
- * batch with jobs, of which none is in batch-processing, is not Processing.
+ * batch with jobs, of which none is in batch-processing, is not Processing. A batch that is not
+ * Pending has `states`.
  */
 void tree_check(struct keeper *k);
 

@@ -27,11 +27,6 @@ static void a_new_batch(void **state)
     expect_tree(s, "/batches",
                 "/batches\n"
                 "/batches/bid0000000000\n"
-                "/batches/bid0000000000/states\n"
-                "/batches/bid0000000000/states/batch-completed\n"
-                "/batches/bid0000000000/states/batch-deleted\n"
-                "/batches/bid0000000000/states/batch-failed\n"
-                "/batches/bid0000000000/states/batch-processing\n"
                 "/batches/bid0000000000/status {\"status\":\"Pending\",\"last_modified\":\"T\"}\n"
                 "/batches/bid0000000000/submission {\"profile_name\":\"p\",\"batchID\":\"u-1\"}\n");
     expect_tree(s, "/batch-uuids", "/batch-uuids\n/batch-uuids/u-1 bid0000000000\n");
@@ -254,10 +249,8 @@ static void holding_node_by_node(void **state)
                 "/jobs/states/deleted\n/jobs/states/deleted/05-jid0000000001\n");
     expect_tree(s, "/batches/bid0000000000/states",
                 "/batches/bid0000000000/states\n"
-                "/batches/bid0000000000/states/batch-completed\n"
                 "/batches/bid0000000000/states/batch-deleted\n"
                 "/batches/bid0000000000/states/batch-deleted/jid0000000001\n"
-                "/batches/bid0000000000/states/batch-failed\n"
                 "/batches/bid0000000000/states/batch-processing\n");
     expect_tree(s, "/drover/batch/reporting",
                 "/drover/batch/reporting\n/drover/batch/reporting/bid0000000000\n");

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "batch/item.h"
 #include "batch/tools.h"
+#include "keeper_cutter.h"
 
 static void put(struct scene *s, const char *path, struct str data)
 {
@@ -182,7 +183,8 @@ static int64_t count_findings(struct scene *s, bool repair)
 {
     struct batch_repair_totals totals;
 
-    OK(s, batch_repair_run(&s->c, repair, no_finding, NULL, &totals));
+    OK(s,
+       batch_repair_run(&s->c, &(struct batch_repair_options){repair, .fn = no_finding}, &totals));
     return repair ? totals.repaired : totals.findings;
 }
 
@@ -225,6 +227,29 @@ static void a_foreign_batch_is_found_when_it_is_whole(void **state)
     assert_string_equal(new_batch(s, "{}"), "bid0000000001");
 }
 
+/* A foreign client takes a batch while it is being indexed: it is indexed the next time. */
+static void a_foreign_batch_that_changes_while_it_is_indexed(void **state)
+{
+    struct scene *s = *state;
+    bool was_cut = true;
+
+    for (int n = 0; was_cut; n++) {
+        struct cutter cut;
+        struct batch_call c = {s->store, &cut.base, &s->arena, &s->why};
+        char *path = arena_printf(&s->arena, "/batches/bid%010d", n);
+
+        put(s, path, NO_BYTES);
+        put(s, arena_printf(&s->arena, "%s/submission", path), STR("{}"));
+        put(s, arena_printf(&s->arena, "%s/status", path), STR("{\"status\":\"Pending\"}"));
+        cutter_init(&cut, s->k, n, DROVER_BAD_VERSION, false);
+        cut.once = true;
+        batch_index_refresh(&c, BATCH_KIND_BATCH, true);
+        was_cut = cut.cut;
+        OK(s, batch_index_refresh(&s->c, BATCH_KIND_BATCH, true));
+        assert_int_equal(tree_count(s->k, "/drover/batch/pending"), n + 1);
+    }
+}
+
 /* The foreign client changes only the status, as the specification does; the index follows. */
 static void a_batch_that_a_foreign_client_moves(void **state)
 {
@@ -233,12 +258,12 @@ static void a_batch_that_a_foreign_client_moves(void **state)
     char got[BATCH_ID_LEN + 1];
     int64_t token;
 
+    put(s, "/batches/bid0000000000/states", NO_BYTES);
     assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
                                 STR("{\"status\":\"Held\"}"), KEEPER_ANY_VERSION, NULL),
                      0);
     assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, got, &token), 0);
-    assert_int_equal(count_findings(s, false), 1);
-    OK(s, batch_index_sweep(&s->c, BATCH_KIND_BATCH));
+    assert_int_equal(count_findings(s, false), 0);
     expect_tree(s, "/drover/batch/held", "/drover/batch/held\n/drover/batch/held/bid0000000000\n");
     expect_tree(s, "/drover/batch/pending", "/drover/batch/pending\n");
     assert_int_equal(keeper_set(s->other, "/batches/bid0000000000/status",
@@ -259,6 +284,7 @@ static void a_pending_batch_that_a_foreign_client_ends(void **state)
     char held[BATCH_ID_LEN + 1];
     int64_t token;
 
+    put(s, "/batches/bid0000000000/states/batch-failed", NO_BYTES);
     OK(s, keeper_set(s->other, arena_printf(&s->arena, "/jobs/%s/status", jid),
                      STR("{\"status\":\"Failed\"}"), KEEPER_ANY_VERSION, NULL));
     for (int i = 0; i < 2; i++) {
@@ -295,8 +321,10 @@ static void a_foreign_access_item(void **state)
     put(s, "/access/large/qid0000000000/status", STR("{\"status\":\"Failed\"}"));
     put(s, "/access/large/qid0000000001", NO_BYTES);
     put(s, "/access/large/junk", NO_BYTES);
-    assert_int_equal(count_findings(s, false), 3);
+    assert_int_equal(count_findings(s, false), 2);
     assert_int_equal(count_findings(s, true), 1);
+    assert_int_equal(count_findings(s, false), 1);
+    assert_int_equal(tree_count(s->k, "/access/large"), 2); /* one of them is not an item */
     expect_tree(s, "/drover/access/large/failed",
                 "/drover/access/large/failed\n/drover/access/large/failed/qid0000000000\n");
 }
@@ -310,6 +338,7 @@ int main(void)
         TEST(a_locked_access_queue),
         TEST(importing_records),
         TEST(a_foreign_batch_is_found_when_it_is_whole),
+        TEST(a_foreign_batch_that_changes_while_it_is_indexed),
         TEST(a_batch_that_a_foreign_client_moves),
         TEST(a_pending_batch_that_a_foreign_client_ends),
         TEST(a_foreign_access_item),

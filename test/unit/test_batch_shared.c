@@ -64,7 +64,7 @@ static int64_t findings(struct scene *s)
 {
     struct batch_repair_totals totals;
 
-    OK(s, batch_repair_run(&s->c, true, ignore, NULL, &totals));
+    OK(s, batch_repair_run(&s->c, &(struct batch_repair_options){true, .fn = ignore}, &totals));
     return totals.findings;
 }
 
