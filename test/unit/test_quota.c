@@ -170,6 +170,19 @@ static void test_text_that_cannot_be_read(void **state)
     assert_stats(f, "count=2,bytes=2");
 }
 
+/* A client may write what it likes into the counts. Java's numbers wrap around. */
+static void test_counts_that_are_too_large(void **state)
+{
+    static const char stats[] = "count=9223372036854775807,bytes=9223372036854775807";
+    struct tree_view v;
+    struct fixture *f = *state;
+    limit(f, "countHardLimit=5");
+    assert_int_equal(try_set(f, STATS, stats), 0);
+    assert_int_equal(try_create(f, "/a/b", "1"), 0);
+    assert_int_equal(tree_look(&f->t, STR(STATS), &v), 0);
+    assert_true(str_eq(v.data, STR("count=-9223372036854775808,bytes=-9223372036854775808")));
+}
+
 /* A quota on the root would be one on everything: ZooKeeper has none. */
 static void test_no_quota_on_the_root(void **state)
 {
@@ -191,6 +204,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_soft_limits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_deepest_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_text_that_cannot_be_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_counts_that_are_too_large, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_quota_on_the_root, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,6 +107,12 @@ static void put_stats(struct tree *t, uint32_t stats, int64_t count, int64_t byt
     node_set_data(&t->nodes, node_at(&t->nodes, stats), buf_str(&text));
 }
 
+/* Wraps around, as in ZooKeeper: a client may have written any number into the counts. */
+static int64_t sum(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 /* Counts that a client has overwritten with something else stay as they are. */
 static void add(struct tree *t, struct str path, int64_t nodes, int64_t bytes)
 {
@@ -114,7 +120,7 @@ static void add(struct tree *t, struct str path, int64_t nodes, int64_t bytes)
     size_t len;
     uint32_t stats = find_limits(t, path, &len) ? find_below(t, len, STATS) : 0;
     if (stats && parse(node_data(node_at(&t->nodes, stats)), &is))
-        put_stats(t, stats, is.count + nodes, is.bytes + bytes);
+        put_stats(t, stats, sum(is.count, nodes), sum(is.bytes, bytes));
 }
 
 /* Counts what a node of the name `name` below ROOT says. The paths in between are not empty. */
@@ -223,6 +229,7 @@ int quota_check(struct tree *t, struct str path, int64_t nodes, int64_t bytes)
         return DROVER_DAMAGED;
     struct str prefix = {t->quota_path.p + ROOT.len, len - ROOT.len};
     if (nodes)
-        TRY(compare(t, prefix, "count", is.count + nodes, limit.count, limit.count_hard));
-    return bytes ? compare(t, prefix, "bytes", is.bytes + bytes, limit.bytes, limit.bytes_hard) : 0;
+        TRY(compare(t, prefix, "count", sum(is.count, nodes), limit.count, limit.count_hard));
+    return bytes ? compare(t, prefix, "bytes", sum(is.bytes, bytes), limit.bytes, limit.bytes_hard)
+                 : 0;
 }
