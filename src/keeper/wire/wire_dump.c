@@ -79,7 +79,8 @@ static void put_set(struct report *r, const struct expiry *first, size_t count)
 static void put_expiries(struct report *r, const char *label, const char *name, struct expiries *e)
 {
     size_t sets = 0;
-    qsort(e->list, e->count, sizeof *e->list, compare);
+    if (e->count)
+        qsort(e->list, e->count, sizeof *e->list, compare);
     for (size_t i = 0; i < e->count; i += set_len(e, i))
         sets++;
     report_line(r, "%s Sets (%zu)/(%zu):\n", label, sets, e->count);
