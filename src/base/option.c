@@ -17,12 +17,18 @@ int option_flag(const struct option *o, const char *text, struct err_info *e)
     return 0;
 }
 
+int option_any_text(const struct option *o, const char *text, struct err_info *e)
+{
+    (void)e;
+    *(const char **)o->target = text;
+    return 0;
+}
+
 int option_text(const struct option *o, const char *text, struct err_info *e)
 {
     if (!*text)
         return err_set(e, DROVER_BAD_ARGUMENT, "must not be empty");
-    *(const char **)o->target = text;
-    return 0;
+    return option_any_text(o, text, e);
 }
 
 int option_list_add(const struct option *o, const char *text, struct err_info *e)

@@ -34,9 +34,10 @@ struct option {
     }
 
 /* Values for option.parse, each with the type of its target. */
-int option_flag(const struct option *o, const char *text, struct err_info *e);   /* bool */
-int option_text(const struct option *o, const char *text, struct err_info *e);   /* const char * */
-int option_number(const struct option *o, const char *text, struct err_info *e); /* int64_t */
+int option_flag(const struct option *o, const char *text, struct err_info *e); /* bool */
+int option_text(const struct option *o, const char *text, struct err_info *e); /* const char * */
+int option_any_text(const struct option *o, const char *text, struct err_info *e); /* or empty */
+int option_number(const struct option *o, const char *text, struct err_info *e);   /* int64_t */
 
 /* A duration, "500ms", "30s", "1m30s", "2h", "1d": int64_t, in milliseconds, from min to max. */
 int option_span(const struct option *o, const char *text, struct err_info *e);

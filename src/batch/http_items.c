@@ -273,15 +273,27 @@ BATCH_HANDLER(post_batch_jobs)
 
 /* Jobs. */
 
-/* The value of a field: the member with that name, or "value", or the body itself. */
-static const struct json *field_value(const struct json *body, const char *name, const char *field)
+/*
+ * The value of a field: the member with that name, or "value", or the body itself. The token and
+ * the session of a lock are no part of it.
+ */
+static int field_value(struct batch_request *d, const char *name, const char *field,
+                       const struct json **ret_value)
 {
-    const struct json *v = json_get(body, name);
-    if (!v)
-        v = json_get(body, field);
-    if (!v)
-        v = json_get(body, "value");
-    return v ? v : body;
+    const struct batch_in *in = d->in;
+    const char *names[] = {name, field, "value"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct json *v = json_get(in->body, names[i]);
+        if (v) {
+            *ret_value = v;
+            return 0;
+        }
+    }
+    if (in->token || in->session.p)
+        return err_set(&d->why, DROVER_BAD_ARGUMENT,
+                       "'value' is missing; it goes with a token or a session");
+    *ret_value = in->body;
+    return 0;
 }
 
 static int set_field(struct batch_request *d)
@@ -289,7 +301,8 @@ static int set_field(struct batch_request *d)
     const struct batch_in *in = d->in;
     const char *name = arena_text(d->call.a, last_part(d->r)),
                *field = strcmp(name, "space") == 0 ? "space_needed" : name;
-    const struct json *v = field_value(in->body, name, field);
+    const struct json *v;
+    TRY(field_value(d, name, field, &v));
     bool priority = strcmp(field, "priority") == 0,
          number = priority || strcmp(field, "space_needed") == 0;
     if (v->kind != (number ? JSON_INT : JSON_OBJECT))
@@ -307,17 +320,15 @@ static int set_field(struct batch_request *d)
     return batch_job_set_field(&d->call, in->id, field, text, in->token);
 }
 
-/* The fields are in the member "value", or in "token", or are the body itself. */
+/* The fields may also be in a member "token"; that with the number of a lock has none. */
 static int set_token(struct batch_request *d)
 {
     const struct batch_in *in = d->in;
-    const struct json *v = json_get(in->body, "value");
-    if (!v)
-        v = json_get(in->body, "token");
+    const struct json *v = json_get(in->body, "token");
     if (!v || v->kind != JSON_OBJECT)
-        v = in->body;
+        TRY(field_value(d, "value", "value", &v));
     if (v->kind != JSON_OBJECT)
-        return err_set(&d->why, DROVER_BAD_ARGUMENT, "'token' must be an object");
+        return err_set(&d->why, DROVER_BAD_ARGUMENT, "'value' must be an object");
     return batch_access_set(&d->call, d->kind, in->id, v, in->token);
 }
 

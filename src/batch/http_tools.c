@@ -96,7 +96,7 @@ BATCH_HANDLER(delete_lock)
         TRY(find_kind(d, &kind));
     if (!in->token && !in->force && (jobs || batches || batch_lock_is_ephemeral(kind)))
         return err_set(&d->why, DROVER_BAD_ARGUMENT,
-                       "this lock belongs to a worker: give its token, or force to break it");
+                       "this lock belongs to a worker: give its token, or break it");
     if (!jobs && !batches)
         return batch_lock_release(&d->call, kind, in->name, in->token);
     return batch_item_unlock(&d->call, jobs ? BATCH_KIND_JOB : BATCH_KIND_BATCH, in->name,

@@ -192,8 +192,9 @@ static int refuse(struct batch_call *c, enum batch_lock_kind kind, struct str na
                           "'%.*s' cannot be locked: its node '%s' is taken by '%.*s'",
                           STR_ARGS(name), node, STR_ARGS(other.name));
     struct str who = other.who.p ? other.who : STR(""), when = other.when.p ? other.when : STR("");
-    return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked%s%.*s since %.*s", dir, node,
-                      other.who.p ? " by " : "", STR_ARGS(who), STR_ARGS(when));
+    return BATCH_FAIL(c, DROVER_LOCKED, "%s/%s is locked%s%.*s%s%.*s", dir, node,
+                      who.len ? " by " : "", STR_ARGS(who), when.len ? " since " : "",
+                      STR_ARGS(when));
 }
 
 int batch_lock_take(struct batch_call *c, enum batch_lock_kind kind, struct str name,

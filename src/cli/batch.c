@@ -7,7 +7,8 @@
 
 /* Options that several commands take. */
 #define STATE_OPTION OPTION("state", "STATE", "A state: Pending, Estimating, ...", option_text)
-#define MESSAGE_OPTION OPTION("message", "TEXT", "Store this text with the status.", option_text)
+#define MESSAGE_OPTION                                                                             \
+    OPTION("message", "TEXT", "Store this text with the status. Empty: remove it.", option_any_text)
 #define TOKEN_OPTION                                                                               \
     OPTION("token", "N", "The token that acquiring it returned.", option_number, NULL, 0, INT64_MAX)
 #define SESSION_OPTION OPTION("session", "ID", "The session that holds the lock.", option_text)

@@ -70,7 +70,10 @@ const char *queue_named(struct http_request *r, struct str name, bool or_error_q
 {
     if (queue_valid_name(name) || (or_error_queue && str_eq(name, STR(QUEUE_ERROR))))
         return arena_text(&r->arena, name);
-    queue_refuse(r, DROVER_BAD_ARGUMENT);
+    if (str_eq(name, STR(QUEUE_ERROR)))
+        http_reply_field(r, "queue", "%s is the queue of messages that were skipped", QUEUE_ERROR);
+    else
+        queue_refuse(r, DROVER_BAD_ARGUMENT);
     return NULL;
 }
 

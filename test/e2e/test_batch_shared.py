@@ -277,7 +277,13 @@ def test_the_token_of_an_access_item(shared):
     api.refuse(409, "PUT", path, {"value": change, "token": taken["token"] + 1})
     assert "soon" in str(api("PUT", path, {"value": change, "token": taken["token"], "session": session}))
     api.refuse(404, "PUT", f"/v1/access/large/{item}/token", change)
-    api.refuse(400, "PUT", path, [1])
+    before = library.get(f"/access/small/{item}/token")
+    for body in ([1], {"value": [1]}, {"value": "x", "session": session}, {"url": "x", "session": session},
+                 {"url": "x", "token": taken["token"]}):
+        api.refuse(400, "PUT", path, body)
+    assert library.get(f"/access/small/{item}/token") == before
+    job = api.job(api.batch(), 5)
+    api.refuse(400, "PUT", f"/v1/jobs/{job}/metadata", {"a": 1, "session": session})
 
 
 def test_the_commands(shared):
@@ -300,12 +306,21 @@ def test_the_commands(shared):
     item = run("access", "create", "small", '{"token": "t"}').strip()
     run("access", "set", "small", item, '{"url": "u"}')
     assert api("GET", f"/v1/access/small/{item}")["access"]["token"] == {"token": "t", "url": "u"}
+    run("access", "set", "small", item, "[]", status=2)
     assert "1  Pending\n" in run("access", "counts", "small")
     assert run("access", "purge", "small") == "removed 0 access items\n"
     run("access", "purge", "medium", status=2)
     assert run("job", "purge") == "removed 0 jobs\n"
     assert "me_1" in run("lock", "take", "localid", "me/1", "--timeout", "5s")
     batch = api.batch()
+    job = api.job(batch, 5)
+    for message in ("why", ""):
+        run("job", "hold", job, "--message", message)
+        assert api("GET", f"/v1/jobs/{job}")["job"]["status"]["message"] == message
+        run("job", "release", job)
+    assert library.lock("storage", "ark:/13030/y")
+    done = drover("lock", "take", "storage", "ark:/13030/y", "--timeout", "5s", *url)
+    assert done.stderr == "drover: storage/ark_13030_y is locked\n"
     library.move_job(api.job(batch, 5), "Pending", "Packing")
     assert re.search(r"Packing .* 1\n", run("batch", "show", batch))
     assert "Packing" in run("job", "ls") and "1  Packing\n" in run("job", "counts")
