@@ -502,6 +502,17 @@ def test_a_transaction_of_many_small_operations(client, root):
     assert len(client.must(multi(*[check(root, 0)] * count))) == count
 
 
+def test_what_a_bundle_of_reads_answers_has_a_limit(client, root):
+    """A megabyte of requests could ask for tens of gigabytes."""
+    data = b"x" * (MIB - 1000)
+    client.must(set_data(root, data))
+    assert [body[0] for _, body in client.must(multi_read(*[get_data(root)] * 16))] == [data] * 16
+    answer = client.call(multi_read(*[get_data(root)] * 100))
+    assert (answer.error, answer.body) == (SYSTEM_ERROR, None)
+    client.must(set_data(root, b""))
+    assert len(client.must(multi_read(*[get_data(root)] * 10000))) == 10000
+
+
 def test_a_word_is_none_after_hello(port, client):
     with Client(port) as c:
         c.send(b"ruok")

@@ -456,6 +456,12 @@ def test_every_command_answers(all_words):
         assert set(by_name) == set(by_word)
 
 
+def test_dump_without_a_connection(start):
+    server = start("--zk-words", "*")
+    assert json_of(server, "dump")["expiry_time_to_connections"] == {}
+    assert server.stop() == 0, server.said
+
+
 def test_json_has_the_values_of_the_text(all_words, port, client):
     text, parsed = monitor(port), json_of(all_words, "monitor")
     del parsed["command"]

@@ -165,6 +165,13 @@ static void count_change(struct tree *t, const struct tree_change *c)
     }
 }
 
+/* A new node for counts, unless the transaction has deleted it again. */
+static bool has_new_stats(const struct tree *t, const struct tree_change *c)
+{
+    return c->kind == CHANGE_CREATE && is_for_quota(c->path, STATS) &&
+           nodes_find(&t->nodes, c->path) == c->undo.ref;
+}
+
 /* The new counts come last: they include the other changes of the transaction. */
 void quota_count(struct tree *t, const struct tree_changes *c)
 {
@@ -179,7 +186,7 @@ void quota_count(struct tree *t, const struct tree_changes *c)
     for (size_t i = 0; t->quotas && i < c->count; i++)
         count_change(t, &c->list[i]);
     for (size_t i = 0; created && i < c->count; i++)
-        if (c->list[i].kind == CHANGE_CREATE && is_for_quota(c->list[i].path, STATS))
+        if (has_new_stats(t, &c->list[i]))
             count_for(t, c->list[i].path, STATS);
 }
 

@@ -31,6 +31,7 @@ enum {
     WIRE_UNSENT_MAX = 4 * 1024 * 1024, /* unread answers at which its requests are no longer read */
     WIRE_OUTSTANDING_MAX = 4096,       /* answers waiting for the disk, likewise */
     WIRE_EVENTS_MAX = 4 * 1024 * 1024, /* unread watch events at which the connection is closed */
+    WIRE_READS_MAX = 16 * 1024 * 1024, /* bytes that a multiRead answers */
     WIRE_WATCHES_MAX = 100000,         /* of one connection */
     WIRE_IDS_MAX = 16,                 /* identities of a connection */
     WIRE_CREDENTIAL_MAX = 4096,        /* bytes of user:password */

@@ -104,7 +104,8 @@ void wire_auth(struct wire_conn *c, struct wire_request *q)
  */
 void wire_sasl(struct wire_conn *c, struct wire_request *q)
 {
-    q->r.bad |= !jute_data(&q->r).p; /* the client's token */
+    struct str token = jute_data(&q->r);
+    q->r.bad |= !token.p;
     q->no_zxid = true;
     jute_put_bytes(&c->w->body, (struct str){0});
 }

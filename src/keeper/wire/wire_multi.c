@@ -235,7 +235,8 @@ static void read_one(struct wire_conn *c, int type, struct str path)
 
 /*
  * Each has its own result: a failed read does not stop the others. A null path does, and as in
- * ZooKeeper the answer then has both an error and the results before it.
+ * ZooKeeper the answer then has both an error and the results before it. A small request can name
+ * a large node many times, so the results have a limit.
  */
 void wire_multi_read(struct wire_conn *c, struct wire_request *q)
 {
@@ -254,6 +255,10 @@ void wire_multi_read(struct wire_conn *c, struct wire_request *q)
         }
         if (!q->r.bad)
             read_one(c, type, path);
+        if (c->w->body.len > WIRE_READS_MAX) {
+            q->error = WIRE_SYSTEM_ERROR;
+            break;
+        }
     }
     put_header(&c->w->body, OP_ERROR, true, -1);
     q->lsn = c->w->l->tree.zxid;

@@ -1,9 +1,9 @@
 /*
  * The requests: a table from ZooKeeper's operation numbers to functions. Each runs under the
  * store's lock, reads its arguments, writes the body of its answer to w->body, and sets which LSN
- * the answer saw. A request of an unknown kind is answered, and then the
- * connection is closed. A truncated one is an error and has no effect; if it is an auth, it closes
- * the connection.
+ * the answer saw. A request of an unknown kind is answered, and then the connection is closed. A
+ * truncated one is an error and has no effect; if it is an auth or a sasl, it closes the
+ * connection.
  */
 #include "keeper/path.h"
 #include "keeper/tree/quota.h"

@@ -149,12 +149,11 @@ void wire_put_status(struct wire *w, struct report *r)
 static int64_t open_descriptors(void)
 {
     DIR *dir = opendir("/proc/self/fd");
-    struct stat listed;
-    int64_t count = 0;
+    struct stat listed = {0};
     if (!dir)
         return 0;
-    if (!fstat(dirfd(dir), &listed))
-        count = listed.st_size;
+    fstat(dirfd(dir), &listed);
+    int64_t count = listed.st_size;
     for (const struct dirent *e; listed.st_size == 0 && (e = readdir(dir));)
         count += e->d_name[0] != '.';
     closedir(dir);

@@ -3,8 +3,8 @@
  * same is JSON.
  *
  * A word that the operator has not allowed gets a line that says so, as from ZooKeeper. By default
- * every word is allowed but wchc and wchp: they list all watches, and so also paths that access
- * lists hide. srvr is always allowed: ZooKeeper's own scripts need it.
+ * every word is allowed but wchc and wchp, which list all watches. srvr is always allowed:
+ * ZooKeeper's own scripts need it.
  *
  * Answers are made on the loop, most of them under the store's lock, so lists are cut (REPORT_MAX).
  * To list 100,000 nodes or watches takes some 3 ms under the lock, and as long to send.

@@ -20,12 +20,12 @@
 #include "keeper/path.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 
+enum { ZK_QUOTA_EXCEEDED = -125 }; /* newer than the library */
+
 /*
  * ZooKeeper's errors and ours. Others (not implemented by the server, marshalling) are IO. When a
  * session moved to another connection, the request did not happen; UNKNOWN allows that.
  */
-enum { ZK_QUOTA_EXCEEDED = -125 }; /* newer than the library */
-
 static const struct {
     int rc, err;
 } errors[] = {
