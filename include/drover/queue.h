@@ -72,7 +72,10 @@ int drover_queue_create(struct drover_queues *qs, char ret_name[DROVER_QUEUE_NAM
 int drover_queue_create_named(struct drover_queues *qs, const char *name,
                               struct drover_error *ret_error);
 
-/* Removes the queue. Its messages stay until retention removes them. */
+/*
+ * Removes the queue, and then its messages, except those that a client has claimed as tasks. After
+ * an error that is not NO_NODE the queue may be gone and messages be left: delete them as tasks.
+ */
 int drover_queue_remove(struct drover_queues *qs, const char *queue,
                         struct drover_error *ret_error);
 

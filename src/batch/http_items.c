@@ -78,9 +78,10 @@ BATCH_HANDLER(list_items)
                              .bid = in->batch,
                              .profile = in->profile,
                              .start = (size_t)in->start,
-                             .limit = d->kind >= BATCH_KIND_SMALL  ? SIZE_MAX
-                                      : in->limit > BATCH_LIST_MAX ? BATCH_LIST_MAX
-                                                                   : (size_t)in->limit};
+                             .limit = d->kind >= BATCH_KIND_SMALL ? SIZE_MAX
+                                      : !in->limit || in->limit > BATCH_LIST_MAX
+                                          ? BATCH_LIST_MAX
+                                          : (size_t)in->limit};
     struct batch_item one, *items;
     char bid[BATCH_ID_LEN + 1];
     size_t count;

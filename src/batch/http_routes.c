@@ -26,7 +26,8 @@
               "Wait for so many milliseconds, at most 60,000, until there is one")
 #define STATE FIELD_TEXT(IN_QUERY, IN, state, "state", 1, TEXT_MAX, "Only in this state")
 #define LIMIT                                                                                      \
-    FIELD_INT(IN_QUERY, IN, limit, "limit", 0, INT64_MAX, "At most so many, and at most 10,000",   \
+    FIELD_INT(IN_QUERY, IN, limit, "limit", 0, INT64_MAX,                                          \
+              "At most so many, and at most 10,000; 0: as many as that",                           \
               .preset = BATCH_LIST_DEFAULT)
 #define VALUE                                                                                      \
     FIELD_JSON(IN_BODY | REQUIRED, IN, body, "", "any",                                            \

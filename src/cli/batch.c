@@ -14,7 +14,7 @@
 #define SESSION_OPTION OPTION("session", "ID", "The session that holds the lock.", option_text)
 #define KEEP_OPTION OPTION("keep", NULL, "Keep the lock for the next change.", option_flag)
 #define LIMIT_OPTION                                                                               \
-    OPTION("limit", "N", "At most N. Default: 1000.", option_number, NULL, 0, 10000)
+    OPTION("limit", "N", "At most N; 0: 10000. Default: 1000.", option_number, NULL, 0, 10000)
 #define TIMEOUT_OPTION                                                                             \
     OPTION("timeout", "TIME", "Timeout of the session opened without --session. Default: 60s.",    \
            option_span, NULL, 1000, 3600 * 1000)

@@ -78,6 +78,8 @@ static int send_messages(struct post *p)
 
 static int add_message(struct post *p, struct str message)
 {
+    if (!json_is_text(message))
+        return client_error("a message is not UTF-8 text");
     if (!p->count) {
         json_open(&p->body, '{');
         json_member_open(&p->body, "messages", '[');

@@ -206,6 +206,9 @@ static int run_claim(const struct cmd_call *call)
 {
     CLEANUP(client_close) struct client c = {0};
     struct client_reply reply;
+    for (int i = 0; i < call->count; i++)
+        if (!json_is_text(str_of(call->operands[i])))
+            return cmd_usage_error(call->cmd, "GROUP must be UTF-8 text");
     TRY(task_find_clientid());
     TRY(client_open(&c, &call->client));
     for (int64_t left_ms = wait_ms; left_ms >= c.wait_ms; left_ms -= c.wait_ms) {

@@ -61,10 +61,19 @@ static const char *value_text(struct client *c, const struct option *o, const st
     return o->parse == option_choice ? v->given : v->text;
 }
 
-static void put_member(const struct request *r, struct buf *b, const struct option *o,
-                       const struct cmd_value *v)
+/* JSON cannot carry other bytes. */
+static int check_text(const char *text, const char *what)
 {
+    return json_is_text(str_of(text)) ? CMD_OK : client_misuse("%s is not UTF-8 text", what);
+}
+
+static int put_member(const struct request *r, struct buf *b, const struct option *o,
+                      const struct cmd_value *v)
+{
+    const char *what = arena_printf(&r->client->arena, "--%s", o->name);
     if (o->parse == option_list_add) {
+        for (size_t i = 0; i < v->list.count; i++)
+            TRY(check_text(v->list.items[i], what));
         json_member_texts(b, arena_printf(&r->client->arena, "%ss", o->name), v->list.items,
                           v->list.count);
     } else if (o->parse == option_flag) {
@@ -72,8 +81,11 @@ static void put_member(const struct request *r, struct buf *b, const struct opti
     } else if (is_number(o)) {
         json_member_int(b, o->name, v->number);
     } else {
-        json_member_text(b, o->name, str_of(value_text(r->client, o, v)));
+        const char *text = value_text(r->client, o, v);
+        TRY(check_text(text, what));
+        json_member_text(b, o->name, str_of(text));
     }
+    return CMD_OK;
 }
 
 /* The path. */
@@ -150,6 +162,8 @@ static int put_operand(const struct request *r, struct buf *b, const char *spec)
         json_key_str(b, (struct str){spec, len});
     if (spec[len] == ':')
         TRY(verb_read_json(r->client, operand, &v, ""));
+    else
+        TRY(check_text(operand, "an argument"));
     json_put(b, v);
     return CMD_OK;
 }
@@ -164,7 +178,7 @@ static int put_body(const struct request *r, struct buf *b)
     json_open(b, '{');
     for (size_t i = 0; options && options[i].name; i++)
         if (is_sent(r, i))
-            put_member(r, b, &options[i], &r->call->values[i]);
+            TRY(put_member(r, b, &options[i], &r->call->values[i]));
     if (r->opened)
         json_member_text(b, "session", str_of(r->opened));
     if (r->verb->body)

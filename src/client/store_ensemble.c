@@ -16,17 +16,34 @@ struct store_ensemble {
     struct service *service;
     struct drover_keeper *keeper; /* NULL: no session */
     struct election election;
+    struct keeper_watch *watch; /* on the candidate's node; NULL: none */
     struct periodic *periodic;
     atomic_bool doubt;
     pthread_mutex_t lock; /* held while it leads */
+    bool closing;         /* under the lock */
 };
 
-/* Under the service's lock. */
+/* Under the service's lock, or from the watch. */
 static void on_doubt(void *arg)
 {
     struct store_ensemble *s = arg;
     atomic_store(&s->doubt, true);
     periodic_wake(s->periodic);
+}
+
+/* Without its node another process may lead, which reads alone would not notice. */
+static void on_event(void *arg, enum keeper_event event, const char *path)
+{
+    (void)path;
+    if (event == KEEPER_EVENT_DELETED || event == KEEPER_EVENT_EXPIRED)
+        on_doubt(arg);
+}
+
+static void unwatch(struct store_ensemble *s)
+{
+    if (s->watch)
+        keeper_unwatch(s->election.keeper, s->watch);
+    s->watch = NULL;
 }
 
 static int connect_keeper(struct store_ensemble *s, struct err_info *e)
@@ -42,21 +59,34 @@ static void disconnect(struct store_ensemble *s, bool has_session)
 {
     if (!s->keeper)
         return;
+    unwatch(s);
     election_leave(&s->election, has_session);
     drover_keeper_close(s->keeper);
     s->keeper = NULL;
 }
 
-/* Joins the candidates if necessary. IN_USE: another one is before this. */
+static int join(struct store_ensemble *s)
+{
+    unwatch(s);
+    return election_join(&s->election);
+}
+
+/*
+ * Joins the candidates if necessary. The watch is set before the place is looked up, so that no
+ * deletion is missed. IN_USE: another one is before this.
+ */
 static int check_place(struct store_ensemble *s)
 {
+    struct election *e = &s->election;
     long place = -1;
-    TRY(election_prepare(s->election.keeper));
+    TRY(election_prepare(e->keeper));
     for (int i = 0; i < 2 && place < 0; i++) {
         CLEANUP(keeper_names_release) struct keeper_names names = {0};
-        TRY(election_place(&s->election, &names, &place));
+        if (e->node && !s->watch)
+            TRY(keeper_watch(e->keeper, e->node, KEEPER_WATCH_EXISTS, on_event, s, &s->watch));
+        TRY(election_place(e, &names, &place));
         if (place < 0)
-            TRY(election_join(&s->election));
+            TRY(join(s));
     }
     return place ? DROVER_IN_USE : 0;
 }
@@ -76,22 +106,28 @@ static int lead(struct store_ensemble *s, struct err_info *e)
     return service_start(s->service, s->election.keeper, &fence, e);
 }
 
-/* After a doubt. Without a session, or behind another candidate, calls get an error meanwhile. */
+/* Unless the ensemble is only out of reach, calls get an error until this process leads again. */
+static void failed(struct store_ensemble *s, int err)
+{
+    if (err != DROVER_UNKNOWN)
+        service_stop(s->service);
+    if (err == DROVER_SESSION_EXPIRED || err == DROVER_IN_USE)
+        disconnect(s, err == DROVER_IN_USE);
+    atomic_store(&s->doubt, true);
+}
+
+/* After a doubt. No other thread delivers the answers that this one gives. */
 static void run(struct periodic *p, void *arg)
 {
     struct store_ensemble *s = arg;
     LOCKED(&s->lock);
-    if (!atomic_exchange(&s->doubt, false))
+    if (s->closing || !atomic_exchange(&s->doubt, false))
         return;
     int err = lead(s, NULL);
-    if (!err)
-        return;
-    if (err == DROVER_SESSION_EXPIRED || err == DROVER_IN_USE) {
-        service_stop(s->service);
-        disconnect(s, err == DROVER_IN_USE);
-    }
-    atomic_store(&s->doubt, true);
-    periodic_next(p, RETRY_MS);
+    if (err)
+        failed(s, err);
+    service_dispatch(s->service);
+    periodic_next(p, err ? RETRY_MS : IDLE_MS);
 }
 
 static int open_all(struct store_ensemble *s, struct err_info *e)
@@ -123,13 +159,23 @@ int store_ensemble_open(const char *name, const struct drover_keeper_options *o,
     return err;
 }
 
-/* In this order: commits in flight are abandoned, and their callbacks end with the keeper. */
+static void stop_leading(struct store_ensemble *s)
+{
+    LOCKED(&s->lock);
+    s->closing = true;
+}
+
+/*
+ * In this order: commits in flight are abandoned, their callbacks and the watch end with the
+ * keeper, and then nothing wakes the thread any more.
+ */
 void store_ensemble_close(struct store_ensemble *s)
 {
-    periodic_stop(s->periodic);
+    stop_leading(s);
     if (s->service)
         service_stop(s->service);
     disconnect(s, true);
+    periodic_stop(s->periodic);
     pthread_mutex_destroy(&s->lock);
     free(s->name);
     free(s->auth);

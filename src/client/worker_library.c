@@ -162,9 +162,29 @@ int drover_queue_create_named(struct drover_queues *qs, const char *name,
     return explain(ret_error, queue_create(&qs->at, name), name);
 }
 
+/* Deletes some tasks of the group, those that nobody has claimed. Returns how many. */
+static int delete_some(struct drover_client *c, const char *group, struct err_info *e)
+{
+    CLEANUP(drover_result_release) struct drover_result list = {0}, done = {0};
+    int count = drover_client_list(c, group, MESSAGES_LIMIT, 0, &list, e);
+    if (count <= 0)
+        return count;
+    CLEANUP(mem_free) int64_t *ids = mem_alloc((size_t)count * sizeof *ids);
+    for (int i = 0; i < count; i++)
+        ids[i] = list.tasks[i].id;
+    struct drover_update u = {.deletes = ids, .delete_count = (size_t)count};
+    int err = drover_client_update(c, &u, &done, e);
+    return err ? err : count;
+}
+
+/* Retention knows the queues that exist. So the messages are deleted here, after their queue. */
 int drover_queue_remove(struct drover_queues *qs, const char *queue, struct drover_error *ret_error)
 {
-    return explain(ret_error, queue_remove(&qs->at, queue), queue);
+    TRY(explain(ret_error, queue_remove(&qs->at, queue), queue));
+    int some = 1;
+    while (some > 0)
+        some = delete_some(qs->client, queue, ret_error);
+    return some;
 }
 
 int drover_queue_last(struct drover_queues *qs, const char *queue, int64_t *ret_last,

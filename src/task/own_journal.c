@@ -3,7 +3,8 @@
  * ("later"): records are queued, and a thread appends them in order.
  *
  * Appends and the beginning of a snapshot are serialised, so the records appended after the
- * beginning are the ones to replay onto the snapshot.
+ * beginning are the ones to replay onto the snapshot. A snapshot ends when all transactions of
+ * which it can have a part are appended: no crash leaves half of one.
  */
 #include "task/own_journal.h"
 
@@ -32,7 +33,8 @@ struct own_journal {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
     struct own_journal_record *first, **end;
-    int failed; /* the journal's error: no further record is accepted */
+    uint64_t queued, appended; /* records, ever */
+    int failed;                /* the journal's error: no further record is accepted */
     int64_t since_snapshot;
     uint64_t asked, tried; /* snapshots */
     int snapshot_err;
@@ -117,6 +119,7 @@ static void gather(struct own_journal *j, struct buf *b)
     *b = (struct buf){0};
     *j->end = r;
     j->end = &r->next;
+    j->queued++;
     periodic_wake(j->writer);
 }
 
@@ -162,12 +165,24 @@ static void append_queued(struct periodic *p, void *arg)
     struct own_journal *j = arg;
     (void)p;
     for (struct own_journal_record *r; (r = take(j)); free(r)) {
-        if (!j->failed && tell(j, &r->bytes)) {
-            LOCKED(&j->lock);
-            j->failed = DROVER_IO;
-        }
+        int err = j->failed ? 0 : tell(j, &r->bytes);
         buf_release(&r->bytes);
+        LOCKED(&j->lock);
+        if (err)
+            j->failed = DROVER_IO;
+        j->appended++;
+        pthread_cond_broadcast(&j->changed);
     }
+}
+
+/* Waits until every record that is queued now is in the journal. */
+static int wait_for_appends(struct own_journal *j)
+{
+    LOCKED(&j->lock);
+    uint64_t all = j->queued;
+    while (j->appended < all)
+        pthread_cond_wait(&j->changed, &j->lock);
+    return j->later ? j->failed : 0;
 }
 
 /* Snapshots. */
@@ -226,6 +241,8 @@ static int take_snapshot(struct own_journal *j)
     int err = put_below(j, TASK_NODE_ROOT, &b);
     if (!err && b.len > 1)
         err = flush(j, &b);
+    if (!err)
+        err = wait_for_appends(j);
     return end_snapshot(j, err);
 }
 

@@ -36,6 +36,7 @@ def test_the_life_of_a_batch(api):
     first, second = api.job(batch, 60, profile_name="p"), api.job(batch, 40, profile_name="q")
     assert [job["id"] for job in api("GET", "/v1/jobs?state=Pending")["jobs"]] == [second, first]
     assert [job["id"] for job in api("GET", "/v1/jobs?profile=p")["jobs"]] == [first]
+    assert [len(api("GET", f"/v1/jobs?limit={limit}")["jobs"]) for limit in (0, 1, 2)] == [2, 1, 2]
     assert api("GET", "/v1/batches?uuid=u-1")["batches"][0]["id"] == batch
     taken = []
     for state in STEPS:

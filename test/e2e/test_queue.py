@@ -486,6 +486,18 @@ def test_lines_are_messages(room):
     assert [m["data"] for m in room.read(queue)] == ["x", "", "z"]
 
 
+@pytest.mark.parametrize("words, line", [
+    (["post", "QUEUE", b"a\xff"], "a message is not UTF-8 text"),
+    (["create", b"\xff"], "an argument is not UTF-8 text"),
+])
+def test_bytes_that_are_not_utf8(room, words, line):
+    queue = room.create()
+    words = [queue if word == "QUEUE" else word for word in words]
+    done = subprocess.run([BINARY, "queue", *words, "--server", room.url], capture_output=True, timeout=20)
+    assert done.returncode in (1, 2) and line in done.stderr.decode()
+    assert room.read(queue) == []
+
+
 @pytest.mark.parametrize("words, status, line", [
     (["work"], 2, "COMMAND"),
     (["work", "--settle", "-1s", "--", "true"], 2, "--settle"),

@@ -102,6 +102,7 @@ def test_the_library(start):
     assert [int(i) for i, _ in lines] == sorted(int(i) for i, _ in lines)
     assert "failed (it is bad)" in done.stderr
     assert call(server.port, "GET", "/v1/queues")[1] == {"queues": []}
+    assert call(server.port, "GET", "/groups")[1] == []  # no message is left
 
 
 def test_several_servers_on_one_ensemble(tmp_path, room_of):

@@ -135,6 +135,9 @@ def test_what_is_not_utf8_is_refused(me, server):
     assert done.returncode == 1
     assert done.stderr == b"drover: the data of task 1 is not UTF-8 text\n"
     assert me.ok("groups") == ""
+    me.ok("add", "\ufffd", "not meant")
+    done = subprocess.run([BINARY, "claim", b"\xff"], env=me.environment, capture_output=True)
+    assert done.returncode == 2 and b"GROUP must be UTF-8 text" in done.stderr
 
 
 def test_renew_keeps_the_data(me):

@@ -173,7 +173,7 @@ static void test_bad_options(void **state)
 
 /* A journal in memory, with a snapshot. */
 
-enum { RECORDS_MAX = 20000 };
+enum { RECORDS_MAX = 20000, WITHIN = 200 };
 
 struct record {
     void *bytes;
@@ -191,6 +191,8 @@ struct tape {
     int snapshots;
     int refuse;
     atomic_int appended, lose; /* records; whether further ones are lost */
+    struct drover_store *s;    /* changes while a snapshot is taken; NULL: does not */
+    int expected;              /* records that must be appended before it ends */
 };
 
 static void list_add(struct list *l, const void *bytes, size_t len)
@@ -242,11 +244,15 @@ static int snapshot_begin(void *arg)
     return 0;
 }
 
+/* Appends wait for it. */
 static int snapshot_put(void *arg, const void *bytes, size_t len)
 {
     struct tape *t = arg;
 
     list_add(&t->next, bytes, len);
+    for (int i = 0; t->s && i < WITHIN; i++)
+        add(t->s, "g", "within");
+    t->expected = t->s ? t->appended + WITHIN : 0;
     return 0;
 }
 
@@ -255,6 +261,7 @@ static int snapshot_end(void *arg, int complete)
     struct tape *t = arg;
 
     assert_true(complete);
+    assert_true(t->appended >= t->expected);
     list_clear(&t->snapshot, t->snapshot.count);
     t->snapshot = t->next;
     t->next.count = 0;
@@ -356,6 +363,21 @@ static void test_own_journal_that_loses(void **state)
     tape_free(t);
 }
 
+/* A crash after a snapshot leaves no part of a transaction that the journal does not have. */
+static void test_own_journal_behind_a_snapshot(void **state)
+{
+    struct tape *t = calloc(1, sizeof *t);
+    struct drover_journal j = journal_on(t);
+    struct drover_store_options o = {.mode = DROVER_OPPORTUNISTIC, .journal = &j};
+
+    (void)state;
+    t->s = open_with(&o);
+    assert_int_equal(drover_store_snapshot(t->s), 0);
+    assert_int_equal(t->snapshots, 1);
+    drover_store_close(t->s);
+    tape_free(t);
+}
+
 /* Snapshots while threads make changes: a replay gives the same tasks. */
 
 struct worker {
@@ -414,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_own_journal),
         cmocka_unit_test(test_own_journal_that_refuses),
         cmocka_unit_test(test_own_journal_that_loses),
+        cmocka_unit_test(test_own_journal_behind_a_snapshot),
         cmocka_unit_test(test_snapshots_while_threads_work),
     };
 

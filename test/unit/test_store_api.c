@@ -4,6 +4,7 @@
  * the store; and the id of clients.
  */
 #include <ftw.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <zookeeper/zookeeper.h>
 
 #include "drover.h"
 
@@ -297,6 +299,58 @@ static void one_process_at_a_time(void **state)
     drover_store_close(second);
 }
 
+/* Losing the ensemble. */
+
+static void *claim_in_a_minute(void *arg)
+{
+    const char *group = "g";
+    struct drover_claim c = {
+        .clientid = 1, .groups = &group, .group_count = 1, .duration_ms = 1, .wait_ms = 60 * 1000};
+    struct drover_result r;
+    return (void *)(intptr_t)drover_store_claim(arg, &c, &r, NULL);
+}
+
+/* Another candidate joins, and the first one, which is the store, loses its node. */
+static void push_in(zhandle_t *z)
+{
+    struct String_vector names;
+    char path[100];
+    assert_int_equal(zoo_create(z, "/drover/leader/server-", "", 0, &ZOO_OPEN_ACL_UNSAFE,
+                                ZOO_EPHEMERAL | ZOO_SEQUENCE, NULL, 0),
+                     ZOK);
+    assert_int_equal(zoo_get_children(z, "/drover/leader", 0, &names), ZOK);
+    assert_int_equal(names.count, 2);
+    int first = strcmp(names.data[0], names.data[1]) > 0;
+    snprintf(path, sizeof path, "/drover/leader/%s", names.data[first]);
+    assert_int_equal(zoo_delete(z, path, -1), ZOK);
+    deallocate_String_vector(&names);
+}
+
+/* Those who wait are told, also without a change that fails, and nothing old is read. */
+static void another_leader_is_noticed(void **state)
+{
+    pthread_t claimer;
+    void *claimed;
+    (void)state;
+    if (!on_ensemble())
+        skip();
+    struct drover_store *s = open_store(DROVER_STRICT);
+    zhandle_t *z = zookeeper_init(place + strlen("zk://"), NULL, 10 * 1000, NULL, NULL, 0);
+    assert_int_equal(pthread_create(&claimer, NULL, claim_in_a_minute, s), 0);
+    time_t end = time(NULL) + OPEN_S / 2;
+    push_in(z);
+    assert_int_equal(pthread_join(claimer, &claimed), 0);
+    assert_int_equal((intptr_t)claimed, DROVER_NOT_LEADER);
+    assert_true(time(NULL) < end);
+    assert_int_equal(drover_store_count(s), DROVER_NOT_LEADER);
+    zookeeper_close(z);
+    int64_t count;
+    while ((count = drover_store_count(s)) == DROVER_NOT_LEADER && time(NULL) < end)
+        usleep(20 * 1000);
+    assert_int_equal(count, 0);
+    drover_store_close(s);
+}
+
 static void a_keeper_that_is_none(void **state)
 {
     static const char *const names[] = {"zk://", "zk://host:1/a/../b"};
@@ -351,6 +405,7 @@ int main(void)
         AT_PLACE(bytes_that_are_not_utf8_are_refused),
         AT_PLACE(other_bytes_come_back),
         AT_PLACE(one_process_at_a_time),
+        AT_PLACE(another_leader_is_noticed),
         cmocka_unit_test(a_keeper_that_is_none),
         cmocka_unit_test(the_clients_of_a_process_share_an_id),
     };
