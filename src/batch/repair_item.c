@@ -304,7 +304,10 @@ static int check_taken(struct batch_repair *f, const struct batch_item *b)
     TRY(batch_node_stat(f->c, &status, "%s/status", b->path));
     if (state == r->batch.processing && clock_wall_ms() - status.mtime_ms < f->o.age_ms)
         return 0;
-    batch_repair_report(f, f->o.repair && batch_untake(f->c, b->id, state) == 1, b->id,
+    int untaken = f->o.repair ? batch_untake(f->c, b->id, state) : 0;
+    if (f->o.repair && !untaken) /* another was faster */
+        return 0;
+    batch_repair_report(f, untaken == 1, b->id,
                         state == r->batch.pending
                             ? "it is Pending, but has 'states': others do not take it"
                             : "it is Processing, but has no jobs and no lock: its worker died");
@@ -361,8 +364,8 @@ void batch_repair_ended(struct batch_repair *f)
             batch_census(f->c, bid, &n) || n.processing.pzxid != f->ended[i].pzxid)
             continue;
         int settled = f->o.repair ? batch_settle(f->c, bid) : 0;
-        if (batch_is_conflict(settled)) /* another was faster */
-            continue;
+        if (f->o.repair && (!settled || batch_is_conflict(settled)))
+            continue; /* another was faster, or has locked it */
         batch_repair_report(f, settled == 1, bid, "all its jobs have ended, but it is still %s",
                             r->machines.batch.states[b.status.state].name);
     }

@@ -28,6 +28,7 @@ BINARY = os.environ.get("DROVER", str(ROOT / "build-asan/drover"))
 KEEPER_ONLY = ["--http", "none"]  # the last arguments of a server that leaves its tree alone
 ANY_PORTS = ["--http", "127.0.0.1:0", "--zk", "127.0.0.1:0"]
 NUMBERS = itertools.count(1)
+KEPT_S = 30  # the server closes connections that are idle for a minute
 
 
 def drover(*arguments, **more):
@@ -92,20 +93,25 @@ class Connection:
 
 
 class Http:
-    """A client that speaks JSON over one connection. headers: of the last answer."""
+    """A client that speaks JSON over one connection, or another one if that was idle for long. headers: of the
+    last answer."""
 
     def __init__(self, port, timeout=DEADLINE_S, **headers):
         self.port = port
         self.always = {"Content-Type": "application/json"} | headers
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+        self.used = 0
 
     def send(self, method, path, body=None, headers=None):
         """Status and parsed body. A body of bytes is sent as it is."""
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
+        if time.monotonic() - self.used > KEPT_S:
+            self.connection.close()  # the request opens it again
         self.connection.request(method, path, body, headers or self.always)
         answer = self.connection.getresponse()
         self.headers, text = answer.headers, answer.read()
+        self.used = time.monotonic()
         return answer.status, json.loads(text) if text else None
 
     def close(self):

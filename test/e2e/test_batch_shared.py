@@ -21,7 +21,7 @@ class Library:
     """The calls of the library, as far as they matter here."""
 
     def __init__(self, hosts):
-        self.zk = kazoo.KazooClient(hosts=hosts)
+        self.zk = kazoo.KazooClient(hosts=hosts, timeout=30)
         self.zk.start()
 
     def close(self):
@@ -145,10 +145,10 @@ def test_every_field_stays(shared):
                "last_successful_status": None, "site": {"disk": [1, 2.5]}}
     library.zk.set(f"/jobs/{job}/status", json.dumps(written).encode())
     for state in ("Pending", "Estimating"):
-        taken = api("POST", "/v1/jobs/acquire", {"session": session, "state": state, "wait": 5000})
+        taken = api("POST", "/v1/jobs/acquire", {"session": session, "state": state, "wait": 20000})
         if taken["job"]["id"] != job:
             api.move(plain, "fail", token=taken["token"])
-            taken = api("POST", "/v1/jobs/acquire", {"session": session, "state": state, "wait": 5000})
+            taken = api("POST", "/v1/jobs/acquire", {"session": session, "state": state, "wait": 20000})
         api.move(job, token=taken["token"])
         found = library.get(f"/jobs/{job}/status")
         assert set(found) == set(written) | {"last_modification_date"}

@@ -56,14 +56,19 @@ class Crowd:
                     self.processes[n] = subprocess.Popen(self.commands[n], stdin=subprocess.DEVNULL,
                                                          stdout=said, stderr=said, env=self.environment)
 
+    def kinds(self):
+        """Of those that have handled something."""
+        return {words[0] for words in self.log.lines()}
+
     def run(self, seconds, step):
-        """Kills one every now and then; step() is called many times a second."""
-        end = time.monotonic() + seconds
-        kill_at = time.monotonic() + KILL_EVERY_S
-        while time.monotonic() < end:
+        """Kills one every now and then; step() is called many times a second. Then goes on without kills until
+        both kinds have been quick enough to handle something."""
+        began = time.monotonic()
+        end, kill_at = began + seconds, began + KILL_EVERY_S
+        while time.monotonic() < end or (len(self.kinds()) < 2 and time.monotonic() < end + END_S):
             step()
             self.revive()
-            if time.monotonic() > kill_at:
+            if kill_at < time.monotonic() < end:
                 kill_at += self.chance.uniform(0, 2 * KILL_EVERY_S)
                 self.kill(self.chance.choice(self.processes))
                 self.killed += 1

@@ -39,7 +39,7 @@ def test_a_queue_with_a_name(room):
     assert [(one.queue, one.data) for one in room.handled()] == [(name, "a"), (name, "b")]
     assert room.call("GET", f"/v1/queues/{name}") == (
         200, {"queue": name, "last": str(ids[1]), "worker": worker.name, "waiting": 0})
-    assert room.shares() == {worker.name: sorted([name, other])}
+    wait_until(lambda: room.shares() == {worker.name: sorted([name, other])}, "both queues")
     status, body = room.call("POST", "/v1/queues", {"queue": name})
     assert status == 409 and "already" in errors(body)[0]
     assert room.call("DELETE", f"/v1/queues/{name}") == (200, {})

@@ -197,10 +197,6 @@ def all_children_number(path):
     return Request(ALL_CHILDREN_NUMBER, text(path))
 
 
-def sasl(token):
-    return Request(SASL, text(token))
-
-
 def close_session():
     return Request(CLOSE, b"")
 

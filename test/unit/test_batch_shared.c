@@ -68,6 +68,49 @@ static int64_t findings(struct scene *s)
     return totals.findings;
 }
 
+/* A batch whose only job a foreign client has moved to the end. */
+static const char *ended_batch(struct scene *s)
+{
+    const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}");
+    const char *lists = arena_printf(&s->arena, "/batches/%s/states", bid);
+
+    set(s, arena_printf(&s->arena, "/jobs/%s/status", jid), "{\"status\":\"Completed\"}");
+    OK(s, keeper_delete(s->k, arena_printf(&s->arena, "/jobs/states/pending/05-%s", jid), -1));
+    ensure(s, "/jobs/states/completed");
+    put(s, arena_printf(&s->arena, "/jobs/states/completed/05-%s", jid));
+    OK(s, keeper_delete(s->k, arena_printf(&s->arena, "%s/batch-processing/%s", lists, jid), -1));
+    ensure(s, arena_printf(&s->arena, "%s/batch-completed", lists));
+    put(s, arena_printf(&s->arena, "%s/batch-completed/%s", lists, jid));
+    return bid;
+}
+
+struct rival {
+    struct scene *s;
+    const char *bid;
+};
+
+/* Locks a batch before fsck comes to it. */
+static void lock_it(void *arg, const char *id, const char *problem, bool repaired)
+{
+    struct rival *r = arg;
+    (void)problem;
+    assert_string_not_equal(id, r->bid);
+    assert_true(repaired);
+    put(r->s, arena_printf(&r->s->arena, "/batches/%s/lock", r->bid));
+}
+
+static void fsck_does_not_report_what_another_took_meanwhile(void **state)
+{
+    struct scene *s = *state;
+    struct batch_repair_totals totals;
+    ended_batch(s);
+    struct rival r = {s, ended_batch(s)};
+    OK(s, batch_repair_run(&s->c, &(struct batch_repair_options){true, .fn = lock_it, .arg = &r},
+                           &totals));
+    assert_int_equal(totals.findings, 1);
+    assert_int_equal(totals.repaired, 1);
+}
+
 static void a_job_in_a_state_of_others(void **state)
 {
     struct scene *s = *state;
@@ -369,6 +412,7 @@ static void a_locked_ingest_queue_stops_batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(fsck_does_not_report_what_another_took_meanwhile),
         TEST(a_job_in_a_state_of_others),
         TEST(deleting_a_batch_with_a_job_of_others),
         TEST(a_batch_in_a_state_of_others),

@@ -25,7 +25,7 @@
 enum { OPEN_S = 60 };
 
 static char place[300]; /* a directory or zk://... */
-static const struct drover_keeper_options SOON = {.timeout_ms = 2000};
+static struct drover_keeper_options session = {.timeout_ms = 30000};
 static struct drover_error e;
 
 static bool on_ensemble(void)
@@ -60,7 +60,7 @@ static int tear_down(void **state)
 
 static int open_once(enum drover_mode mode, struct drover_store **ret_store)
 {
-    struct drover_store_options o = {.mode = mode, .dir = place, .keeper = &SOON};
+    struct drover_store_options o = {.mode = mode, .dir = place, .keeper = &session};
     return drover_store_open(&o, ret_store, &e);
 }
 
@@ -198,6 +198,7 @@ static int64_t crash_after(enum drover_mode mode, int step, int64_t last)
     assert_int_equal(pipe(pipe_of), 0);
     pid_t child = fork();
     if (!child) {
+        session.timeout_ms = 2000; /* the next process waits for its end */
         struct drover_store *s = open_store(mode);
         now = drover_store_latest_id(s) == last ? take_step(s, step, last) : -2;
         if (mode == DROVER_OPPORTUNISTIC)

@@ -185,21 +185,22 @@ class Node:
     def thaw(self):
         self.send(signal.SIGCONT)
 
-    def mode(self):
+    def mode(self, timeout_s=10):
         """standalone, leader, follower; None when it does not serve."""
-        for line in four_letters(self.port, "srvr").splitlines():
+        for line in four_letters(self.port, "srvr", timeout_s).splitlines():
             if line.startswith("Mode: "):
                 return line[len("Mode: "):]
         return None
 
     def wait(self):
-        """ruok says imok too early: a server is ready when it knows its mode."""
+        """ruok says imok too early: a server is ready when it knows its mode. A word that comes while it
+        starts may never be answered."""
         def said():
             return f"ZooKeeper {self.number}, {self.dir}/out: {(self.dir / 'out').read_text()[-2000:]}"
 
         def ready():
             assert self.running(), f"has ended: {said()}"
-            return self.mode() is not None
+            return self.mode(1) is not None
 
         wait_until(ready, said, READY_S, 0.02)
 
