@@ -219,6 +219,23 @@ def test_a_job_between_two_lists_is_not_the_end_of_its_batch(beside):
     api.wait_state("batches", bid, ["Reporting"])
 
 
+def test_a_batch_whose_taker_still_adds_jobs_is_not_reported(beside):
+    """It is Processing and locked. Once it is unlocked, its end is noticed within a second."""
+    api, library = beside()
+    bid = library.run(library.create_batch())
+    assert library.run(library.acquire_batch(only=bid)) == bid
+    jump(library, library.run(library.create_job(bid)), "Failed")
+    probe, [last] = foreign_batch(library)
+    jump(library, last, "Completed")
+    api.wait_state("batches", probe, ["Reporting"])
+    assert api.state_of("batches", bid) == "Processing" and findings(api) == []
+    jump(library, library.run(library.create_job(bid)), "Completed")
+    library.unlock(f"/batches/{bid}")
+    unlocked = time.monotonic()
+    api.wait_state("batches", bid, ["Reporting"])
+    assert time.monotonic() - unlocked < 3 * NOTICED_S  # else after 30 s; a busy machine may be late
+
+
 def test_a_batch_that_the_library_moved_is_listed_at_once(beside):
     api, library = beside()
     session = api.session()
