@@ -18,8 +18,8 @@
  * one part in LIST_REST of the time, and every BATCH_SWEEP_MS. Those whose watches have fired come
  * before those that are only due. The thread looks at each sort for LOOK_MS at a time and then does
  * its other work. At most WATCHED_MAX batches have watches, because a client sends all of them
- * again after a reconnection. The last half is for those that are Processing: others, such as
- * Failed ones, may stay for ever.
+ * again after a reconnection. Those that are Failed or Held, and may stay so for ever, get none of
+ * the last half.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,9 +231,9 @@ static bool is_stale(const struct batch_store *r, struct batch_active *a)
 /* Gives a batch watches, or takes them away, by its state. */
 static void assign_watches(struct batch_actives *s, struct batch_call *c, struct batch_active *a)
 {
-    bool working = a->listed == c->store->batch.processing;
+    bool rests = a->listed == c->store->batch.failed || a->listed == c->store->batch.held;
     size_t others = s->watched - a->watched;
-    bool watched = others < (working ? WATCHED_MAX : WATCHED_MAX / 2);
+    bool watched = others < (rests ? WATCHED_MAX / 2 : WATCHED_MAX);
     if (a->watched && !watched) {
         list_watch_clear(&a->status);
         list_watch_clear(&a->list);
