@@ -12,10 +12,14 @@
  * deleted, or its client died between two steps, which fsck repairs) holds the report up for
  * MISSING_MS.
  *
+ * While a batch is locked, its holder may add jobs: it is looked at again every LOCKED_MS.
+ *
  * Each batch is looked at when one of its watches has fired, at most every REST_MS and for at most
- * one part in LIST_REST of the time, and every BATCH_SWEEP_MS. The thread looks for LOOK_MS at a
- * time and then does its other work for as long. At most WATCHED_MAX
- * batches have watches, because a client sends all of them again after a reconnection.
+ * one part in LIST_REST of the time, and every BATCH_SWEEP_MS. Those whose watches have fired come
+ * before those that are only due. The thread looks at each sort for LOOK_MS at a time and then does
+ * its other work. At most WATCHED_MAX batches have watches, because a client sends all of them
+ * again after a reconnection. Those that are Failed or Held, and may stay so for ever, get none of
+ * the last half.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +33,9 @@ enum {
     MISSING_MS = 10 * 1000,
     REST_MS = 100,
     LOOK_MS = 50,
+    LOCKED_MS = 500,
     WATCHED_MAX = 2000,
+    REST_EACH = 1000, /* going through so many batches is followed by a rest of one ms */
     PATH_SIZE = 64,
 };
 
@@ -52,6 +58,8 @@ struct batch_actives {
     struct batch_active **list; /* sorted by number */
     size_t count, cap, next;    /* next: the first one that was not looked at in this turn */
     size_t watched;
+    bool due;        /* some are */
+    int64_t rest_ms; /* nothing is done before */
     void (*changed)(void *arg);
     void *arg;
 };
@@ -106,9 +114,14 @@ static void add(struct batch_actives *s, int64_t number, int state)
 {
     char id[BATCH_ID_LEN + 1];
     size_t at = place_of(s, number);
-    if (at < s->count && s->list[at]->number == number)
+    struct batch_active *a = at < s->count ? s->list[at] : NULL;
+    if (a && a->number == number) {
+        a->due |= a->listed != state && !a->watched; /* it may have watches now */
+        s->due |= a->due;
         return;
-    struct batch_active *a = mem_zalloc(sizeof *a);
+    }
+    a = mem_zalloc(sizeof *a);
+    s->due = true;
     batch_id(BATCH_ID_BATCH, number, id);
     *a = (struct batch_active){.number = number, .listed = state, .due = true, .pzxid = -1};
     snprintf(a->paths[0], PATH_SIZE, "/batches/%s/status", id);
@@ -167,8 +180,11 @@ static int look_at_jobs(struct batch_call *c, struct batch_active *a, const stru
     int err = a->watched ? list_watch_set(&a->list, c->k) : 0; /* fails if the list is too long */
     TRY(batch_census(c, b->id, &n));
     if (is_quiet(a, &n, clock_boot_ms())) {
+        int settled = batch_settle(c, b->id);
+        TRY(settled < 0 ? settled : 0);
         a->most = 0;
-        TRY(batch_settle(c, b->id));
+        if (!settled && state != r->batch.failed)
+            a->next_ms = clock_boot_ms() + LOCKED_MS;
     } else if (state == r->batch.pending && !n.processing.czxid && !a->most) {
         TRY(batch_untake(c, b->id, state));
     }
@@ -212,12 +228,26 @@ static bool is_stale(const struct batch_store *r, struct batch_active *a)
     return a->watched && (!list_watch_is_set(&a->status) || (list && !list_watch_is_set(&a->list)));
 }
 
-/* Looks at one batch if it is time. Returns whether it did. */
-static bool attend(struct batch_actives *s, struct batch_call *c, struct batch_active *a,
+/* Gives a batch watches, or takes them away, by its state. */
+static void assign_watches(struct batch_actives *s, struct batch_call *c, struct batch_active *a)
+{
+    bool rests = a->listed == c->store->batch.failed || a->listed == c->store->batch.held;
+    size_t others = s->watched - a->watched;
+    bool watched = others < (rests ? WATCHED_MAX / 2 : WATCHED_MAX);
+    if (a->watched && !watched) {
+        list_watch_clear(&a->status);
+        list_watch_clear(&a->list);
+    }
+    a->watched = watched;
+    s->watched = others + watched;
+}
+
+/* Looks at one batch if it is time. due: also if it only is due. Returns whether it did. */
+static bool attend(struct batch_actives *s, struct batch_call *c, struct batch_active *a, bool due,
                    int64_t *next_ms)
 {
     int64_t now_ms = clock_boot_ms();
-    if (!a->due && a->next_ms > now_ms && !is_stale(c->store, a)) {
+    if (!(due && a->due) && a->next_ms > now_ms && !is_stale(c->store, a)) {
         *next_ms = a->next_ms < *next_ms ? a->next_ms : *next_ms;
         return false;
     }
@@ -225,40 +255,56 @@ static bool attend(struct batch_actives *s, struct batch_call *c, struct batch_a
         *next_ms = a->rest_ms < *next_ms ? a->rest_ms : *next_ms;
         return false;
     }
-    if (!a->watched && s->watched < WATCHED_MAX) {
-        a->watched = true;
-        s->watched++;
-    }
+    assign_watches(s, c, a);
     a->due = false;
     a->next_ms = INT64_MAX;
-    int err = look_at(c, a);
+    int listed = a->listed, err = look_at(c, a);
     if (err < 0)
         a->next_ms = now_ms + (batch_is_conflict(err) ? REST_MS : BATCH_RETRY_MS);
     int64_t end_ms = clock_boot_ms(), rest_ms = LIST_REST * (end_ms - now_ms);
     a->rest_ms = end_ms + (rest_ms > REST_MS ? rest_ms : REST_MS);
+    if (a->listed != listed && s->watched >= WATCHED_MAX / 2 && a->next_ms > a->rest_ms)
+        a->next_ms = a->rest_ms; /* it may get watches, or lose them */
     *next_ms = a->next_ms < *next_ms ? a->next_ms : *next_ms;
     return true;
 }
 
-void batch_actives_look(struct batch_actives *s, struct batch_call *c, bool all, int64_t *next_ms)
+/* Looks at those whose time it is. Returns whether some are due. */
+static bool look_through(struct batch_actives *s, struct batch_call *c, bool due, int64_t *next_ms)
 {
     int64_t began_ms = clock_boot_ms();
-    size_t kept = 0;
-    for (size_t i = 0; all && i < s->count; i++)
-        s->list[i]->due = true;
+    bool left = false;
     for (size_t n = s->count; n > 0; n--) {
         if (s->next >= s->count)
             s->next = 0;
-        bool looked = attend(s, c, s->list[s->next++], next_ms);
+        struct batch_active *a = s->list[s->next++];
+        bool looked = attend(s, c, a, due, next_ms);
+        left |= a->due;
         if (looked && clock_boot_ms() - began_ms >= LOOK_MS) {
             *next_ms = clock_boot_ms() + LOOK_MS;
-            break;
+            return true;
         }
     }
+    return left;
+}
+
+void batch_actives_look(struct batch_actives *s, struct batch_call *c, bool all, int64_t *next_ms)
+{
+    size_t kept = 0;
+    for (size_t i = 0; all && i < s->count; i++)
+        s->due = s->list[i]->due = true;
+    if (clock_boot_ms() < s->rest_ms) {
+        *next_ms = s->rest_ms < *next_ms ? s->rest_ms : *next_ms;
+        return;
+    }
+    look_through(s, c, false, next_ms);
+    if (s->due)
+        s->due = look_through(s, c, true, next_ms);
     for (size_t i = 0; i < s->count; i++)
         if (s->list[i]->gone)
             forget(s, s->list[i]);
         else
             s->list[kept++] = s->list[i];
     s->count = kept;
+    s->rest_ms = clock_boot_ms() + (int64_t)kept / REST_EACH;
 }

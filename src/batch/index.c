@@ -84,7 +84,9 @@ int batch_index_correct(struct batch_call *c, struct batch_kind *kind, int64_t n
 /* A conflict is left to the next time; a new item is remembered for that. */
 static int try_correct(struct batch_call *c, struct batch_kind *kind, int64_t number, int listed)
 {
-    int err = batch_index_correct(c, kind, number, listed);
+    CLEANUP(arena_release) struct arena a = {0}; /* there may be many items */
+    int err =
+        batch_index_correct(&(struct batch_call){c->store, c->k, &a, c->why}, kind, number, listed);
     if (batch_is_conflict(err) && listed == BATCH_NO_STATE)
         remember_incomplete(c, &kind->index, number);
     return err > 0 || batch_is_conflict(err) ? 0 : err;

@@ -192,30 +192,40 @@ int batch_item_read(struct batch_call *c, enum batch_kind_id kind, struct str id
     return 0;
 }
 
+int batch_item_read_rest(struct batch_call *c, struct batch_item *i)
+{
+    struct keeper_stat stat;
+    for (int n = 0; i->kind->nodes[n]; n++)
+        TRY(batch_optional(
+            batch_node_get(c, &i->nodes[n], NULL, "%s/%s", i->path, i->kind->nodes[n])));
+    for (int l = 0; i->kind->id == BATCH_KIND_BATCH && l < BATCH_LIST_COUNT; l++) {
+        TRY(batch_node_stat(c, &stat, "%s/states/%s", i->path, BATCH_LISTS[l]));
+        i->counts[l] = stat.child_count;
+    }
+    TRY(batch_node_stat(c, &stat, "%s/lock", i->path));
+    i->token = stat.czxid;
+    return 0;
+}
+
 int batch_item_get(struct batch_call *c, enum batch_kind_id kind, struct str id,
                    struct batch_item *ret_item)
 {
-    struct keeper_stat stat;
-    struct batch_item i;
-    TRY(batch_item_read(c, kind, id, &i));
-    for (int n = 0; i.kind->nodes[n]; n++)
-        TRY(batch_optional(
-            batch_node_get(c, &i.nodes[n], NULL, "%s/%s", i.path, i.kind->nodes[n])));
-    for (int l = 0; kind == BATCH_KIND_BATCH && l < BATCH_LIST_COUNT; l++) {
-        TRY(batch_node_stat(c, &stat, "%s/states/%s", i.path, BATCH_LISTS[l]));
-        i.counts[l] = stat.child_count;
-    }
-    TRY(batch_node_stat(c, &stat, "%s/lock", i.path));
-    i.token = stat.czxid;
-    *ret_item = i;
-    return 0;
+    TRY(batch_item_read(c, kind, id, ret_item));
+    return batch_item_read_rest(c, ret_item);
 }
 
 /* Deleting. */
 
 int batch_item_add_deletion(struct batch_call *c, struct batch_txn *t, const char *path)
 {
+    enum { DEPTH_MAX = 20 }; /* those of the specification have 5 parts */
     struct keeper_names names;
+    int depth = 0;
+    for (const char *at = path; *at; at++)
+        depth += *at == '/';
+    if (depth > DEPTH_MAX)
+        return BATCH_FAIL(c, DROVER_TOO_BIG, "there are more than %d levels of nodes in %.*s",
+                          DEPTH_MAX, 100, path);
     TRY(batch_node_children(c, &names, NULL, "%s", path));
     for (size_t i = 0; i < names.count; i++) {
         if (strcmp(names.names[i], "lock") == 0)
@@ -254,7 +264,8 @@ static int delete_jobs(struct batch_call *c, const struct batch_item *b, enum ba
         struct batch_txn t = BATCH_TXN(c);
         for (size_t end = i + LOT; i < names.count && i < end; i++) {
             err = batch_item_read(c, BATCH_KIND_JOB, str_of(names.names[i]), &j);
-            if (err == DROVER_NO_NODE) /* a foreign client removed it, but not the entry */
+            if (err == DROVER_NO_NODE || (!err && strcmp(j.bid, b->id) != 0))
+                /* a foreign client removed it, but not the entry; or it is of another batch */
                 batch_txn_job_list(&t, OP_ANY, b->id, list, names.names[i], false);
             else
                 TRY(err ? err : add_job_deletion(c, &t, &j, b->id, list));

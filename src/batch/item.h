@@ -34,6 +34,9 @@ int batch_item_name(struct batch_call *c, enum batch_kind_id kind, struct str id
 int batch_item_read(struct batch_call *c, enum batch_kind_id kind, struct str id,
                     struct batch_item *ret_item);
 
+/* The rest of an item that was read. */
+int batch_item_read_rest(struct batch_call *c, struct batch_item *item);
+
 /* All of it. */
 int batch_item_get(struct batch_call *c, enum batch_kind_id kind, struct str id,
                    struct batch_item *ret_item);
@@ -172,7 +175,10 @@ int batch_item_create(struct batch_call *c, enum batch_kind_id kind, batch_add_f
 void batch_item_add_node(struct batch_txn *t, const struct batch_item *i, const char *name,
                          struct str data);
 
-/* Adds the deletion of a node and everything below it. LOCKED if one of the nodes is a lock. */
+/*
+ * Adds the deletion of a node and everything below it. LOCKED if one of the nodes is a lock,
+ * TOO_BIG if there are too many levels.
+ */
 int batch_item_add_deletion(struct batch_call *c, struct batch_txn *t, const char *path);
 
 /* Of a job; DAMAGED if there is none, or it is not valid. */
@@ -241,7 +247,7 @@ int batch_census(struct batch_call *c, const char *bid, struct batch_census *ret
 
 /*
  * Makes the report due that no transaction of Drover has: moves a batch whose jobs have all ended
- * from Processing, or from Pending if it is not locked, to Reporting; or from Failed, if jobs ended
+ * from Processing or Pending to Reporting, if it is not locked; or from Failed, if jobs ended
  * since, to UpdateReporting. Returns 1 if it did; a conflict means that it changed meanwhile.
  */
 int batch_settle(struct batch_call *c, const char *bid);

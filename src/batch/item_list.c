@@ -35,17 +35,14 @@ static int list_one(struct batch_call *c, struct batch_listing *l, struct str id
     const struct batch_filter *f = l->f;
     struct batch_item i;
     int err = batch_item_read(c, l->kind, id, &i);
-
-    if (!err && f->state != BATCH_NO_STATE && i.status.state != f->state)
-        return 0;
-    if (!err)
-        err = batch_item_get(c, l->kind, id, &i);
     if (err) /* deleted meanwhile, or fsck reports it */
         return err == DROVER_NO_NODE || err == DROVER_DAMAGED ? 0 : err;
     if ((f->state != BATCH_NO_STATE && i.status.state != f->state) ||
         (f->unknown.p && !is_unknown_state(&i.status, f->unknown)) ||
-        (f->bid.p && !str_eq(f->bid, str_of(i.bid))) ||
-        (f->profile.p && !has_profile(c, &i, f->profile)))
+        (f->bid.p && !str_eq(f->bid, str_of(i.bid))))
+        return 0;
+    TRY(batch_item_read_rest(c, &i));
+    if (f->profile.p && !has_profile(c, &i, f->profile))
         return 0;
     if (l->skipped < f->start) {
         l->skipped++;
@@ -66,7 +63,9 @@ static int list_one(struct batch_call *c, struct batch_listing *l, struct str id
 static int list_names(struct batch_call *c, struct batch_listing *l,
                       const struct keeper_names *names, size_t prefix)
 {
-    bool all_match = !l->f->bid.p && !l->f->profile.p;
+    const struct batch_filter *f = l->f;
+    bool any_state = f->state == BATCH_NO_STATE && !f->unknown.p,
+         all_match = !f->profile.p && (!f->bid.p || any_state);
     for (size_t i = 0; i < names->count && l->count < l->f->limit; i++) {
         struct str id = {names->names[i] + prefix, strlen(names->names[i]) - prefix};
         if (strlen(names->names[i]) != prefix + BATCH_ID_LEN ||
@@ -83,6 +82,8 @@ static int list_names(struct batch_call *c, struct batch_listing *l,
 static int list_dir(struct batch_call *c, struct batch_listing *l, const char *dir, size_t prefix)
 {
     struct keeper_names names;
+    if (l->count >= l->f->limit)
+        return 0;
     TRY(batch_node_children(c, &names, NULL, "%s", dir));
     return list_names(c, l, &names, prefix);
 }
@@ -99,14 +100,15 @@ static int find_moved(struct batch_call *c, int state, const struct keeper_names
     const struct batch_kind *k = &c->store->kinds[BATCH_KIND_BATCH];
     char **names = arena_alloc(c->a, (list->count + 1) * sizeof *names);
     CLEANUP(list_nodes_release) struct list_nodes n = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct batch_status s;
     struct err_info why;
     for (size_t i = 0; i < list->count; i++)
         names[i] = arena_printf(c->a, "%s/status", list->names[i]);
     TRY(batch_fail(c, list_nodes_read(&n, c->k, k->dir, names, list->count)));
-    for (size_t i = 0; i < list->count; i++)
+    for (size_t i = 0; i < list->count; i++, arena_reset(&a))
         if (!n.nodes[i].err &&
-            batch_status_read(k->machine, c->a, buf_str(&n.nodes[i].data), &s, &why) == 0 &&
+            batch_status_read(k->machine, &a, buf_str(&n.nodes[i].data), &s, &why) == 0 &&
             s.state == state)
             all->names[all->count++] = list->names[i];
     return 0;
@@ -206,10 +208,12 @@ int batch_filter_state(struct batch_call *c, enum batch_kind_id kind, struct str
     f->state = batch_machine_find(k->machine, name);
     if (f->state != BATCH_NO_STATE)
         return 0;
-    if (batch_name_check("a state", name, NULL) ||
-        (kind == BATCH_KIND_JOB &&
-         batch_node_exists(c, NULL, "%s/%s", k->lists, batch_name_lower(c->a, name))))
+    int err = batch_name_check("a state", name, NULL);
+    if (!err && kind == BATCH_KIND_JOB)
+        err = batch_node_exists(c, NULL, "%s/%s", k->lists, batch_name_lower(c->a, name));
+    if (err == DROVER_BAD_ARGUMENT || err == DROVER_NO_NODE)
         return batch_machine_named(k->machine, name, c->why);
+    TRY(err);
     f->unknown = (struct str){arena_text(c->a, name), name.len};
     return 0;
 }
@@ -235,16 +239,20 @@ static int count_unknown_list(struct batch_call *c, struct batch_counts *counts,
 {
     const struct batch_kind *jobs = &c->store->kinds[BATCH_KIND_JOB];
     struct str name = str_of(list);
-    struct keeper_names entries;
+    struct keeper_names entries = {0};
+    struct keeper_stat stat;
     struct batch_item j;
-    TRY(batch_node_children(c, &entries, NULL, "%s/%s", jobs->lists, list));
-    if (entries.count == 0)
+    TRY(batch_node_stat(c, &stat, "%s/%s", jobs->lists, list));
+    if (stat.child_count == 0)
         return 0;
-    const char *dash = strchr(entries.names[0], '-');
+    int err = batch_node_children(c, &entries, NULL, "%s/%s", jobs->lists, list);
+    if (err && err != DROVER_TOO_BIG) /* from an ensemble; the name in lower case has to do */
+        return err;
+    const char *dash = entries.count ? strchr(entries.names[0], '-') : NULL;
     if (dash && batch_item_read(c, BATCH_KIND_JOB, str_of(dash + 1), &j) == 0 &&
         is_unknown_state(&j.status, name))
         name = j.status.name;
-    count_unknown(c, counts, name, (int64_t)entries.count);
+    count_unknown(c, counts, name, stat.child_count);
     return 0;
 }
 

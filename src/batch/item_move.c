@@ -168,8 +168,12 @@ static int decide(struct batch_call *c, struct batch_transition *tr)
     if (is_reporting(r, b->status.state) && str_eq(tr->move->state, STR("next"))) {
         if (counts[BATCH_LIST_FAILED] + counts[BATCH_LIST_PROCESSING] > 0)
             tr->to = r->batch.failed;
-        /* Jobs that changed after the reporter took the lock are not in the report. */
-        if (tr->move->token && stat.mzxid > tr->move->token && !stat.child_count)
+        /*
+         * Jobs that changed after the reporter took the lock are not in the report. Foreign clients
+         * do not set the list.
+         */
+        int64_t changed = stat.mzxid > stat.pzxid ? stat.mzxid : stat.pzxid;
+        if (tr->move->token && changed > tr->move->token && !stat.child_count)
             tr->to = r->batch.update_reporting;
     }
     if ((tr->to == r->batch.processing || tr->to == r->batch.pending) && ended > 0 &&
@@ -437,7 +441,7 @@ int batch_settle(struct batch_call *c, const char *bid)
         err = decide_update(c, &tr);
     if (err || tr.to == r->batch.processing)
         return err;
-    if (state == r->batch.pending) /* the holder of its lock may add jobs */
+    if (state != r->batch.failed) /* the holder of its lock may add jobs */
         batch_lock_guard(c, &t, tr.item.path, 0, KEEPER_ANY_VERSION, false);
     err = add_state(c, &t, &tr);
     if (!err)

@@ -137,7 +137,15 @@ static bool is_stopping(void *purge)
     return periodic_is_stopping(purge);
 }
 
-/* The jobs of a batch go with it. */
+/* Often enough that nothing stays a hundredth longer than it should. */
+static int64_t purge_every_ms(void)
+{
+    enum { MIN_MS = 500, MAX_MS = 10 * 60 * 1000 };
+    int64_t ms = retention_ms / 100;
+    return ms < MIN_MS ? MIN_MS : ms > MAX_MS ? MAX_MS : ms;
+}
+
+/* The jobs of a batch go with it. Reading very many items is followed by a rest. */
 static void purge_all(struct periodic *p, void *arg)
 {
     static const enum batch_kind_id kinds[] = {BATCH_KIND_BATCH, BATCH_KIND_SMALL,
@@ -145,6 +153,7 @@ static void purge_all(struct periodic *p, void *arg)
     struct batch_server *h = arg;
     CLEANUP(arena_release) struct arena a = {0};
     struct err_info why;
+    int64_t began_ms = clock_boot_ms();
     struct batch_call c = {h->store, borrow(h), &a, &why};
     struct batch_purge o = {.state = BATCH_NO_STATE,
                             .before_ms = clock_wall_ms() - retention_ms,
@@ -163,15 +172,8 @@ static void purge_all(struct periodic *p, void *arg)
         give_back(h, c.k);
     if (err && c.k)
         log_warning("batches: cannot remove what ended long ago: %s", why.text);
-}
-
-/* Often enough that nothing stays a hundredth longer than it should. */
-static struct periodic *purge_start(struct batch_server *h)
-{
-    enum { MIN_MS = 500, MAX_MS = 10 * 60 * 1000 };
-    int64_t ms = retention_ms / 100;
-    ms = ms < MIN_MS ? MIN_MS : ms > MAX_MS ? MAX_MS : ms;
-    return periodic_start("batch-purge", ms, purge_all, h);
+    int64_t rest_ms = LIST_REST * (clock_boot_ms() - began_ms), every_ms = purge_every_ms();
+    periodic_next(p, rest_ms > every_ms ? rest_ms : every_ms);
 }
 
 static int need_node(void *context, const char *path)
@@ -207,7 +209,8 @@ static int open_server(struct context *context, void **ret_module, struct err_in
     h->watcher = batch_watcher_open(&n);
     context_listen(context, batch_watcher_session, h->watcher);
     h->metrics = batch_metrics_open(&n, context->metrics);
-    h->purge = retention_ms ? purge_start(h) : NULL;
+    if (retention_ms)
+        h->purge = periodic_start("batch-purge", purge_every_ms(), purge_all, h);
     batch_store_nodes(h->store, need_node, context);
     *ret_module = h;
     return 0;

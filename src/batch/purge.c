@@ -32,23 +32,29 @@ static int is_reported(struct batch_purging *p, const char *bid)
 static int is_due(struct batch_purging *p, struct str id, int64_t *ret_jobs)
 {
     const struct batch_kind *kind = &p->c.store->kinds[p->kind];
+    struct batch_census n = {.counts = {0}};
     struct keeper_stat stat;
     struct batch_item i;
     TRY(batch_node_exists(&p->c, &stat, "%s/%.*s/status", kind->dir, STR_ARGS(id)));
     if (stat.mtime_ms > p->o->before_ms)
         return 0;
-    TRY(batch_item_get(&p->c, p->kind, id, &i));
+    TRY(batch_item_read(&p->c, p->kind, id, &i));
     int state = i.status.state;
     if (!batch_machine_is_final(kind->machine, state) ||
         (p->o->state != BATCH_NO_STATE && state != p->o->state))
         return 0;
     *ret_jobs = 0;
+    if (p->kind == BATCH_KIND_BATCH)
+        TRY(batch_census(&p->c, i.id, &n));
     for (int l = 0; l < BATCH_LIST_COUNT; l++)
-        *ret_jobs += i.counts[l];
+        *ret_jobs += n.counts[l];
     return p->kind == BATCH_KIND_JOB ? is_reported(p, i.bid) : 1;
 }
 
-/* Another client may have changed the item, or removed it. */
+/*
+ * Another client may have changed the item, or removed it, or put so much into it that one
+ * transaction cannot delete it. The others are removed all the same.
+ */
 static int purge_one(struct batch_purging *p, struct str id)
 {
     struct batch_purged *result = p->result;
@@ -65,7 +71,7 @@ static int purge_one(struct batch_purging *p, struct str id)
         result->locked += err == DROVER_LOCKED;
     }
     return batch_is_conflict(err) || err == DROVER_LOCKED || err == DROVER_DAMAGED ||
-                   err == DROVER_NOT_ALLOWED || err == DROVER_NOT_EMPTY
+                   err == DROVER_NOT_ALLOWED || err == DROVER_TOO_BIG
                ? 0
                : err;
 }

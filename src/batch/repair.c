@@ -74,6 +74,7 @@ static int add_place(struct batch_repair *f, const char *name, int64_t key, void
 static int read_lists(struct batch_repair *f, const char *bid, int64_t number, void *arg)
 {
     (void)arg;
+    arena_reset(f->c->a);
     f->totals.batches++;
     for (int i = 0; i < BATCH_LIST_COUNT; i++) {
         const char *path = arena_printf(f->c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[i]);
@@ -293,6 +294,7 @@ static int check_job(struct batch_repair *f, const char *jid, int64_t number, vo
 {
     struct batch_call *c = f->c;
     struct batch_item j;
+    arena_reset(c->a);
     int err = batch_item_read(c, BATCH_KIND_JOB, str_of(jid), &j);
     (void)number, (void)arg;
     f->totals.jobs++;
@@ -315,6 +317,7 @@ static void check_place(struct batch_repair *f, const struct batch_place *p)
 {
     struct batch_txn t = BATCH_TXN(f->c);
     char entry[BATCH_ENTRY_LEN + 1], id[BATCH_ID_LEN + 1];
+    arena_reset(f->c->a);
     batch_id(BATCH_ID_JOB, p->job, id);
     if (batch_node_exists(f->c, NULL, "/jobs/%s", id) != DROVER_NO_NODE)
         return;
@@ -329,7 +332,7 @@ static int check_uuids(struct batch_repair *f)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     TRY(keeper_children(f->c->k, "/batch-uuids", &names, NULL));
-    for (size_t i = 0; i < names.count; i++) {
+    for (size_t i = 0; i < names.count; i++, arena_reset(f->c->a)) {
         const char *path = arena_printf(f->c->a, "/batch-uuids/%s", names.names[i]);
         struct batch_txn t = BATCH_TXN(f->c);
         struct keeper_stat stat;
@@ -378,7 +381,9 @@ static int run(struct batch_repair *f)
 int batch_repair_run(struct batch_call *c, const struct batch_repair_options *o,
                      struct batch_repair_totals *ret_totals)
 {
-    struct batch_repair f = {.c = c, .o = *o};
+    CLEANUP(arena_release) struct arena a = {0}; /* emptied for each item */
+    struct batch_call own = {c->store, c->k, &a, c->why};
+    struct batch_repair f = {.c = &own, .o = *o};
     int err = run(&f);
     free(f.places);
     free(f.ended);

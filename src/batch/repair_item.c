@@ -340,7 +340,7 @@ static int check_batch(struct batch_repair *f, const struct batch_item *b)
         return 0;
     if (!ended)
         return check_taken(f, b);
-    if (b->status.state != r->batch.processing && (b->status.state != r->batch.pending || b->token))
+    if (b->token || (b->status.state != r->batch.processing && b->status.state != r->batch.pending))
         return 0;
     TRY(batch_census(f->c, b->id, &n));
     mem_grow(f->ended, f->ended_count, f->ended_cap);
@@ -357,7 +357,7 @@ void batch_repair_ended(struct batch_repair *f)
     char bid[BATCH_ID_LEN + 1];
     if (f->ended_count)
         batch_repair_wait(f->o.repair ? f->o.wait_ms : 2 * f->o.wait_ms);
-    for (size_t i = 0; i < f->ended_count; i++) {
+    for (size_t i = 0; i < f->ended_count; i++, arena_reset(f->c->a)) {
         batch_id(BATCH_ID_BATCH, f->ended[i].batch, bid);
         if (batch_item_read(f->c, BATCH_KIND_BATCH, str_of(bid), &b) ||
             (b.status.state != r->batch.processing && b.status.state != r->batch.pending) ||
@@ -377,6 +377,7 @@ int batch_repair_item(struct batch_repair *f, const char *id, int64_t number, vo
     struct batch_call *c = f->c;
     struct batch_item i;
     bool jobs = false;
+    arena_reset(c->a);
     int err = batch_item_get(c, kind->id, str_of(id), &i);
     (void)number;
     if (err == DROVER_NO_NODE || err == DROVER_DAMAGED)

@@ -12,7 +12,6 @@
  */
 #include "batch/store.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,21 +199,30 @@ void batch_publish(struct batch_call *c, const struct batch_item *i, int from, i
         c->store->options.changed(c->store->options.arg, &e);
 }
 
+enum { PATH_TEXT = 256 };
+
+/* A path in text, or in the arena: names that foreign clients chose can be long. */
+static const char *print_path(struct batch_call *c, char text[PATH_TEXT], const char *fmt,
+                              va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int len = vsnprintf(text, PATH_TEXT, fmt, ap);
+    const char *path = len < PATH_TEXT ? text : arena_vprintf(c->a, fmt, again);
+    va_end(again);
+    return path;
+}
+
 #define PRINT_PATH(path, fmt)                                                                      \
-    do {                                                                                           \
-        va_list args;                                                                              \
-        int len;                                                                                   \
-                                                                                                   \
-        va_start(args, fmt);                                                                       \
-        len = vsnprintf(path, sizeof path, fmt, args);                                             \
-        va_end(args);                                                                              \
-        assert(len > 0 && len < (int)sizeof path);                                                 \
-    } while (0)
+    char path##_text[PATH_TEXT];                                                                   \
+    va_list path##_args;                                                                           \
+    va_start(path##_args, fmt);                                                                    \
+    const char *path = print_path(c, path##_text, fmt, path##_args);                               \
+    va_end(path##_args)
 
 int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_stat *ret_stat,
                    const char *fmt, ...)
 {
-    char path[1024];
     CLEANUP(buf_release) struct buf data = {0};
     PRINT_PATH(path, fmt);
     TRY(batch_fail(c, keeper_get(c->k, path, &data, ret_stat)));
@@ -225,7 +233,6 @@ int batch_node_get(struct batch_call *c, struct str *ret_data, struct keeper_sta
 int batch_node_exists(struct batch_call *c, struct keeper_stat *ret_stat, const char *fmt, ...)
 {
     struct keeper_stat stat = {0};
-    char path[1024];
     PRINT_PATH(path, fmt);
     int err = keeper_exists(c->k, path, &stat);
     if (ret_stat)
@@ -237,7 +244,6 @@ int batch_node_children(struct batch_call *c, struct keeper_names *ret_names,
                         struct keeper_stat *ret_stat, const char *fmt, ...)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    char path[1024];
     PRINT_PATH(path, fmt);
     TRY(batch_fail(c, keeper_children(c->k, path, &names, ret_stat)));
     ret_names->count = names.count;

@@ -228,6 +228,47 @@ def test_a_job_between_two_lists_is_not_the_end_of_its_batch(beside):
     assert any(stays_open(api, library) for _ in range(4))
 
 
+def test_a_batch_whose_taker_still_adds_jobs_is_not_reported(beside):
+    """It is Processing and locked. Once it is unlocked, its end is noticed within a second."""
+    api, library = beside()
+    bid = library.run(library.create_batch())
+    assert library.run(library.acquire_batch(only=bid)) == bid
+    jump(library, library.run(library.create_job(bid)), "Failed")
+    probe, [last] = foreign_batch(library)
+    jump(library, last, "Completed")
+    api.wait_state("batches", probe, ["Reporting"])
+    assert api.state_of("batches", bid) == "Processing" and findings(api) == []
+    jump(library, library.run(library.create_job(bid)), "Completed")
+    library.unlock(f"/batches/{bid}")
+    unlocked = time.monotonic()
+    api.wait_state("batches", bid, ["Reporting"])
+    assert time.monotonic() - unlocked < 3 * NOTICED_S  # else after 30 s; a busy machine may be late
+
+
+@pytest.mark.parametrize("beside", ["embedded"], indirect=True)
+def test_the_end_of_a_batch_beside_many_that_failed(beside):
+    """They do not use up the watches."""
+    api, library = beside()
+    for first in range(0, 2100, 100):
+        many = library.client.transaction()
+        for number in range(first, first + 100):
+            path = f"/batches/bid{number:010}"
+            for node, data in (("", b""), ("/submission", b"{}"), ("/states", b""),
+                               ("/status", b'{"status": "Failed"}')):
+                many.create(path + node, data)
+        assert not any(isinstance(result, Exception) for result in many.commit())
+    wait_until(lambda: len(api("GET", "/v1/batches?state=Failed&limit=0")["batches"]) == 2100, "all batches")
+    bid, [jid] = foreign_batch(library)
+    for _ in range(3):  # the batch is not looked at by chance any more
+        probe, [last] = foreign_batch(library)
+        jump(library, last, "Completed")
+        api.wait_state("batches", probe, ["Reporting"])
+    jump(library, jid, "Completed")
+    ended = time.monotonic()
+    api.wait_state("batches", bid, ["Reporting"])
+    assert time.monotonic() - ended < 3 * NOTICED_S  # else after up to 30 s
+
+
 def test_a_batch_that_the_library_moved_is_listed_at_once(beside):
     api, library = beside()
     session = api.session()

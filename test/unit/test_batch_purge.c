@@ -114,6 +114,31 @@ static void purging(void **state)
     assert_int_equal(purge(s, BATCH_KIND_BATCH, all).jobs, 0);
 }
 
+/* What others put into a batch keeps neither another batch nor its jobs from their fate. */
+static void purging_what_others_changed(void **state)
+{
+    struct scene *s = *state;
+    struct batch_purge all = {.state = BATCH_NO_STATE, .before_ms = INT64_MAX};
+    const char *open = new_batch(s, "{}"), *jid = new_job(s, open, "{\"configuration\": {}}"),
+               *deep = ended_batch(s, 1), *ended = ended_batch(s, 1);
+    char path[200];
+
+    OK(s, keeper_create(
+              s->k, arena_printf(&s->arena, "/batches/%s/states/batch-completed/%s", ended, jid),
+              NO_BYTES, 0, NULL));
+    snprintf(path, sizeof path, "/batches/%s/states", deep);
+    for (int i = 0; i < 30; i++) {
+        strcat(path, "/x");
+        OK(s, keeper_create(s->k, path, NO_BYTES, 0, NULL));
+    }
+    assert_int_equal(purge(s, BATCH_KIND_BATCH, all).removed, 1);
+    assert_int_equal(keeper_exists(s->k, arena_printf(&s->arena, "/batches/%s", ended), NULL),
+                     DROVER_NO_NODE);
+    assert_int_equal(batch_item_delete(&s->c, BATCH_KIND_BATCH, str_of(deep)), DROVER_TOO_BIG);
+    all_the_way(s, jid);
+    assert_string_equal(batch_state(s, open), "Reporting");
+}
+
 static void purging_access_items(void **state)
 {
     struct scene *s = *state;
@@ -137,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_token_of_an_access_item),
         TEST(purging),
+        TEST(purging_what_others_changed),
         TEST(purging_access_items),
     };
 

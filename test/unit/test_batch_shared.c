@@ -407,6 +407,98 @@ static void a_locked_ingest_queue_stops_batches(void **state)
     assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, got, &token), 1);
 }
 
+/* Wherever others can put one. */
+static void long_names(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}");
+    const char *batch = arena_printf(&s->arena, "/batches/%s", bid);
+    char name[2000] = "";
+    const char *dirs[] = {"/locks/storage",
+                          "/jobs/states",
+                          "/batch-uuids",
+                          batch,
+                          arena_printf(&s->arena, "%s/states", batch),
+                          arena_printf(&s->arena, "%s/states/batch-processing", batch),
+                          arena_printf(&s->arena, "/jobs/%s", jid)};
+    struct batch_counts counts;
+    struct batch_lock *locks;
+    struct batch_item b;
+    size_t count;
+
+    memset(name, 'x', sizeof name - 1);
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        put(s, arena_printf(&s->arena, "%s/%s", dirs[i], name));
+    OK(s, batch_lock_list(&s->c, BATCH_LOCK_STORAGE, &locks, &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(list(s, BATCH_KIND_JOB, NULL, NULL), 1);
+    assert_int_equal(list(s, BATCH_KIND_JOB, NULL, bid), 1);
+    OK(s, batch_item_count(&s->c, BATCH_KIND_JOB, &counts));
+    assert_int_equal(counts.total, 1);
+    assert_int_equal(findings(s), 2); /* the UUID, and the entry of the batch */
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_BATCH, s->store->batch.pending, &b), 1);
+    OK(s, batch_item_unlock(&s->c, BATCH_KIND_BATCH, str_of(bid), b.token));
+    OK(s, batch_to(&s->c, bid, "Held", 0));
+    OK(s, batch_to(&s->c, bid, "Deleted", 0));
+    OK(s, batch_item_delete(&s->c, BATCH_KIND_BATCH, str_of(bid)));
+    assert_int_equal(tree_count(s->k, "/batches"), 0);
+}
+
+static void pages_of_the_jobs_of_a_batch(void **state)
+{
+    struct scene *s = *state;
+    const char *other = new_batch(s, "{}"), *bid = new_batch(s, "{}"), *jids[3];
+    struct batch_filter f = {.state = BATCH_NO_STATE, .bid = str_of(bid), .start = 2, .limit = 9};
+    struct batch_item *items;
+    size_t count;
+
+    new_job(s, other, "{\"configuration\": {}}");
+    for (int i = 0; i < 3; i++)
+        jids[i] = new_job(s, bid, "{\"configuration\": {}}");
+    OK(s, batch_item_list(&s->c, BATCH_KIND_JOB, &f, &items, &count));
+    assert_int_equal(count, 1);
+    assert_string_equal(items[0].id, jids[2]);
+    OK(s, move(&s->c, jids[0], "next", 0));
+    f.state = state_no(s, "Pending");
+    f.start = 1;
+    OK(s, batch_item_list(&s->c, BATCH_KIND_JOB, &f, &items, &count));
+    assert_int_equal(count, 1);
+    assert_string_equal(items[0].id, jids[2]);
+}
+
+/* A foreign client ends the retry of a job after the reporter has read the lists. */
+static void a_retry_of_others_during_the_report(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}");
+    const char *entry = arena_printf(&s->arena, "/batches/%s/states/batch-processing/%s", bid, jid);
+    struct batch_item b;
+
+    OK(s, move(&s->c, jid, "fail", 0));
+    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_BATCH, s->store->batch.reporting, &b), 1);
+    put(s, entry);
+    OK(s, keeper_delete(s->k, entry, -1));
+    OK(s, batch_to(&s->c, bid, "next", b.token));
+    assert_string_equal(batch_state(s, bid), "UpdateReporting");
+}
+
+/* The one that took it, and made it Processing first, may not have added all jobs. */
+static void a_locked_batch_has_not_ended(void **state)
+{
+    struct scene *s = *state;
+    const char *bid = new_batch(s, "{}"), *batch = arena_printf(&s->arena, "/batches/%s", bid);
+
+    OK(s, move(&s->c, new_job(s, bid, "{\"configuration\": {}}"), "fail", 0));
+    set(s, arena_printf(&s->arena, "%s/status", batch), "{\"status\":\"Processing\"}");
+    OK(s, batch_index_sweep(&s->c, BATCH_KIND_BATCH));
+    put(s, arena_printf(&s->arena, "%s/lock", batch));
+    OK(s, batch_settle(&s->c, bid));
+    assert_string_equal(batch_state(s, bid), "Processing");
+    OK(s, keeper_delete(s->k, arena_printf(&s->arena, "%s/lock", batch), -1));
+    assert_int_equal(batch_settle(&s->c, bid), 1);
+    assert_string_equal(batch_state(s, bid), "Reporting");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scene_setup, scene_teardown)
 
 int main(void)
@@ -424,6 +516,10 @@ int main(void)
         TEST(a_name_like_an_old_node),
         TEST(names_that_share_a_node),
         TEST(a_locked_ingest_queue_stops_batches),
+        TEST(long_names),
+        TEST(pages_of_the_jobs_of_a_batch),
+        TEST(a_retry_of_others_during_the_report),
+        TEST(a_locked_batch_has_not_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
