@@ -262,7 +262,7 @@ def test_a_lock_goes_with_its_session(api):
     api("PUT", "/v1/locks/storage/ark:%2F1%2F2", {"session": other})
     taken = api("POST", "/v1/jobs/acquire", {"session": other, "state": "Pending", "wait": 5000})
     assert taken["job"]["id"] == job and taken["token"] > token
-    assert "force" in api.refuse(400, "DELETE", f"/v1/locks/jobs/{job}")
+    assert "break it" in api.refuse(400, "DELETE", f"/v1/locks/jobs/{job}")
     api("DELETE", f"/v1/locks/jobs/{job}?force=1")
     api.refuse(409, "PUT", f"/v1/jobs/{job}/state", {"state": "next", "token": taken["token"]})
     assert api.move(job) == "Estimating"

@@ -161,3 +161,18 @@ void all_the_way(struct scene *s, const char *jid)
     for (int i = 0; i < 7; i++)
         OK(s, move(&s->c, jid, "next", 0));
 }
+
+void node_set(struct scene *s, const char *path, const char *data)
+{
+    assert_int_equal(keeper_set(s->k, path, str_of(data), KEEPER_ANY_VERSION, NULL), 0);
+}
+
+void node_create(struct scene *s, const char *path)
+{
+    assert_int_equal(keeper_create(s->k, path, NO_BYTES, 0, NULL), 0);
+}
+
+void node_ensure(struct scene *s, const char *path)
+{
+    assert_int_equal(keeper_ensure(s->k, path, NO_BYTES), 0);
+}

@@ -56,4 +56,9 @@ void all_the_way(struct scene *s, const char *jid); /* "next" until it is Comple
 int batch_to(struct batch_call *c, const char *bid, const char *to, int64_t token);
 const char *batch_state(struct scene *s, const char *bid);
 
+/* What another client does, which must succeed. */
+void node_set(struct scene *s, const char *path, const char *data);
+void node_create(struct scene *s, const char *path);
+void node_ensure(struct scene *s, const char *path);
+
 #endif

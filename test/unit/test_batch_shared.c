@@ -7,21 +7,6 @@
 #include "batch/tools.h"
 #include "keeper_cutter.h"
 
-static void set(struct scene *s, const char *path, const char *data)
-{
-    assert_int_equal(keeper_set(s->k, path, str_of(data), KEEPER_ANY_VERSION, NULL), 0);
-}
-
-static void put(struct scene *s, const char *path)
-{
-    assert_int_equal(keeper_create(s->k, path, NO_BYTES, 0, NULL), 0);
-}
-
-static void ensure(struct scene *s, const char *path)
-{
-    assert_int_equal(keeper_ensure(s->k, path, NO_BYTES), 0);
-}
-
 #define FOREIGN_STATUS                                                                             \
     "{\"status\":\"Storing\",\"last_modified\":\"then\",\"message\":\"\",\"colour\":\"red\","      \
     "\"last_successful_status\":\"Processing\",\"retry_count\":1}"
@@ -31,11 +16,11 @@ static const char *storing_job(struct scene *s, const char *bid)
 {
     const char *jid = new_job(s, bid, "{\"configuration\": {}}");
 
-    ensure(s, "/jobs/states/storing");
-    set(s, arena_printf(&s->arena, "/jobs/%s/status", jid), FOREIGN_STATUS);
+    node_ensure(s, "/jobs/states/storing");
+    node_set(s, arena_printf(&s->arena, "/jobs/%s/status", jid), FOREIGN_STATUS);
     assert_int_equal(
         keeper_delete(s->k, arena_printf(&s->arena, "/jobs/states/pending/05-%s", jid), -1), 0);
-    put(s, arena_printf(&s->arena, "/jobs/states/storing/05-%s", jid));
+    node_create(s, arena_printf(&s->arena, "/jobs/states/storing/05-%s", jid));
     return jid;
 }
 
@@ -68,49 +53,6 @@ static int64_t findings(struct scene *s)
     return totals.findings;
 }
 
-/* A batch whose only job a foreign client has moved to the end. */
-static const char *ended_batch(struct scene *s)
-{
-    const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}");
-    const char *lists = arena_printf(&s->arena, "/batches/%s/states", bid);
-
-    set(s, arena_printf(&s->arena, "/jobs/%s/status", jid), "{\"status\":\"Completed\"}");
-    OK(s, keeper_delete(s->k, arena_printf(&s->arena, "/jobs/states/pending/05-%s", jid), -1));
-    ensure(s, "/jobs/states/completed");
-    put(s, arena_printf(&s->arena, "/jobs/states/completed/05-%s", jid));
-    OK(s, keeper_delete(s->k, arena_printf(&s->arena, "%s/batch-processing/%s", lists, jid), -1));
-    ensure(s, arena_printf(&s->arena, "%s/batch-completed", lists));
-    put(s, arena_printf(&s->arena, "%s/batch-completed/%s", lists, jid));
-    return bid;
-}
-
-struct rival {
-    struct scene *s;
-    const char *bid;
-};
-
-/* Locks a batch before fsck comes to it. */
-static void lock_it(void *arg, const char *id, const char *problem, bool repaired)
-{
-    struct rival *r = arg;
-    (void)problem;
-    assert_string_not_equal(id, r->bid);
-    assert_true(repaired);
-    put(r->s, arena_printf(&r->s->arena, "/batches/%s/lock", r->bid));
-}
-
-static void fsck_does_not_report_what_another_took_meanwhile(void **state)
-{
-    struct scene *s = *state;
-    struct batch_repair_totals totals;
-    ended_batch(s);
-    struct rival r = {s, ended_batch(s)};
-    OK(s, batch_repair_run(&s->c, &(struct batch_repair_options){true, .fn = lock_it, .arg = &r},
-                           &totals));
-    assert_int_equal(totals.findings, 1);
-    assert_int_equal(totals.repaired, 1);
-}
-
 static void a_job_in_a_state_of_others(void **state)
 {
     struct scene *s = *state;
@@ -136,7 +78,7 @@ static void a_job_in_a_state_of_others(void **state)
     assert_int_equal(findings(s), 0);
     assert_int_equal(keeper_delete(s->k, "/jobs/states/storing/05-jid0000000001", -1), 0);
     assert_int_equal(findings(s), 1);
-    put(s, "/jobs/states/storing/05-jid0000000001");
+    node_create(s, "/jobs/states/storing/05-jid0000000001");
 
     assert_int_equal(move(&s->c, jid, "next", 0), DROVER_NOT_ALLOWED);
     assert_non_null(strstr(s->why.text, "Storing"));
@@ -179,8 +121,8 @@ static void deleting_a_batch_with_a_job_of_others(void **state)
     storing_job(s, bid);
     OK(s, batch_to(&s->c, bid, "Held", 0));
     OK(s, batch_to(&s->c, bid, "Deleted", 0));
-    ensure(s, arena_printf(&s->arena, "/batches/%s/states/batch-failed", bid));
-    put(s, arena_printf(&s->arena, "/batches/%s/states/batch-failed/jid0000000077", bid));
+    node_ensure(s, arena_printf(&s->arena, "/batches/%s/states/batch-failed", bid));
+    node_create(s, arena_printf(&s->arena, "/batches/%s/states/batch-failed/jid0000000077", bid));
     OK(s, batch_item_delete(&s->c, BATCH_KIND_BATCH, str_of(bid)));
     expect_tree(s, "/jobs/states/storing", "/jobs/states/storing\n");
     assert_int_equal(tree_count(s->k, "/batches"), 0);
@@ -193,7 +135,7 @@ static void a_batch_in_a_state_of_others(void **state)
     struct batch_counts counts;
     struct batch_item b;
 
-    set(s, arena_printf(&s->arena, "/batches/%s/status", bid), "{\"status\":\"Packing\"}");
+    node_set(s, arena_printf(&s->arena, "/batches/%s/status", bid), "{\"status\":\"Packing\"}");
     OK(s, batch_index_sweep(&s->c, BATCH_KIND_BATCH));
     assert_int_equal(list(s, BATCH_KIND_BATCH, NULL, NULL), 2);
     assert_int_equal(list(s, BATCH_KIND_BATCH, "packing", NULL), 1);
@@ -206,8 +148,8 @@ static void a_batch_in_a_state_of_others(void **state)
     assert_int_equal(batch_to(&s->c, bid, "Processing", 0), DROVER_NOT_ALLOWED);
     assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_BATCH, s->store->batch.pending, &b), 1);
     assert_string_equal(b.id, other);
-    set(s, arena_printf(&s->arena, "/batches/%s/status", bid), "{\"status\":\"Processing\"}");
-    ensure(s, arena_printf(&s->arena, "/batches/%s/states", bid));
+    node_set(s, arena_printf(&s->arena, "/batches/%s/status", bid), "{\"status\":\"Processing\"}");
+    node_ensure(s, arena_printf(&s->arena, "/batches/%s/states", bid));
     OK(s, batch_index_sweep(&s->c, BATCH_KIND_BATCH));
     assert_int_equal(list(s, BATCH_KIND_BATCH, "Processing", NULL), 1);
 }
@@ -246,9 +188,9 @@ static void a_status_of_others_in_the_cache(void **state)
     int steps[] = {state_no(s, "Pending"), state_no(s, "Estimating"), state_no(s, "Provisioning")};
     struct batch_item j;
 
-    set(s, "/jobs/jid0000000001/status",
-        "{\"status\":\"Pending\",\"last_successful_status\":null,\"last_modified\":\"then\","
-        "\"retry_count\":0,\"message\":\"\"}");
+    node_set(s, "/jobs/jid0000000001/status",
+             "{\"status\":\"Pending\",\"last_successful_status\":null,\"last_modified\":\"then\","
+             "\"retry_count\":0,\"message\":\"\"}");
     for (int i = 0; i < 3; i++) {
         assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, steps[i], &j), 1);
         assert_true(batch_job_cache_get(&s->c, j.number, j.token, &j));
@@ -401,7 +343,7 @@ static void a_locked_ingest_queue_stops_batches(void **state)
     int64_t token;
 
     new_batch(s, "{}");
-    put(s, "/locks/queue/ingest");
+    node_create(s, "/locks/queue/ingest");
     assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, got, &token), 0);
     assert_int_equal(keeper_delete(s->k, "/locks/queue/ingest", -1), 0);
     assert_int_equal(acquire_batch(&s->c, s->store->batch.pending, got, &token), 1);
@@ -428,7 +370,7 @@ static void long_names(void **state)
 
     memset(name, 'x', sizeof name - 1);
     for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
-        put(s, arena_printf(&s->arena, "%s/%s", dirs[i], name));
+        node_create(s, arena_printf(&s->arena, "%s/%s", dirs[i], name));
     OK(s, batch_lock_list(&s->c, BATCH_LOCK_STORAGE, &locks, &count));
     assert_int_equal(count, 1);
     assert_int_equal(list(s, BATCH_KIND_JOB, NULL, NULL), 1);
@@ -444,67 +386,11 @@ static void long_names(void **state)
     assert_int_equal(tree_count(s->k, "/batches"), 0);
 }
 
-static void pages_of_the_jobs_of_a_batch(void **state)
-{
-    struct scene *s = *state;
-    const char *other = new_batch(s, "{}"), *bid = new_batch(s, "{}"), *jids[3];
-    struct batch_filter f = {.state = BATCH_NO_STATE, .bid = str_of(bid), .start = 2, .limit = 9};
-    struct batch_item *items;
-    size_t count;
-
-    new_job(s, other, "{\"configuration\": {}}");
-    for (int i = 0; i < 3; i++)
-        jids[i] = new_job(s, bid, "{\"configuration\": {}}");
-    OK(s, batch_item_list(&s->c, BATCH_KIND_JOB, &f, &items, &count));
-    assert_int_equal(count, 1);
-    assert_string_equal(items[0].id, jids[2]);
-    OK(s, move(&s->c, jids[0], "next", 0));
-    f.state = state_no(s, "Pending");
-    f.start = 1;
-    OK(s, batch_item_list(&s->c, BATCH_KIND_JOB, &f, &items, &count));
-    assert_int_equal(count, 1);
-    assert_string_equal(items[0].id, jids[2]);
-}
-
-/* A foreign client ends the retry of a job after the reporter has read the lists. */
-static void a_retry_of_others_during_the_report(void **state)
-{
-    struct scene *s = *state;
-    const char *bid = new_batch(s, "{}"), *jid = new_job(s, bid, "{\"configuration\": {}}");
-    const char *entry = arena_printf(&s->arena, "/batches/%s/states/batch-processing/%s", bid, jid);
-    struct batch_item b;
-
-    OK(s, move(&s->c, jid, "fail", 0));
-    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_BATCH, s->store->batch.reporting, &b), 1);
-    put(s, entry);
-    OK(s, keeper_delete(s->k, entry, -1));
-    OK(s, batch_to(&s->c, bid, "next", b.token));
-    assert_string_equal(batch_state(s, bid), "UpdateReporting");
-}
-
-/* The one that took it, and made it Processing first, may not have added all jobs. */
-static void a_locked_batch_has_not_ended(void **state)
-{
-    struct scene *s = *state;
-    const char *bid = new_batch(s, "{}"), *batch = arena_printf(&s->arena, "/batches/%s", bid);
-
-    OK(s, move(&s->c, new_job(s, bid, "{\"configuration\": {}}"), "fail", 0));
-    set(s, arena_printf(&s->arena, "%s/status", batch), "{\"status\":\"Processing\"}");
-    OK(s, batch_index_sweep(&s->c, BATCH_KIND_BATCH));
-    put(s, arena_printf(&s->arena, "%s/lock", batch));
-    OK(s, batch_settle(&s->c, bid));
-    assert_string_equal(batch_state(s, bid), "Processing");
-    OK(s, keeper_delete(s->k, arena_printf(&s->arena, "%s/lock", batch), -1));
-    assert_int_equal(batch_settle(&s->c, bid), 1);
-    assert_string_equal(batch_state(s, bid), "Reporting");
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scene_setup, scene_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(fsck_does_not_report_what_another_took_meanwhile),
         TEST(a_job_in_a_state_of_others),
         TEST(deleting_a_batch_with_a_job_of_others),
         TEST(a_batch_in_a_state_of_others),
@@ -517,9 +403,6 @@ int main(void)
         TEST(names_that_share_a_node),
         TEST(a_locked_ingest_queue_stops_batches),
         TEST(long_names),
-        TEST(pages_of_the_jobs_of_a_batch),
-        TEST(a_retry_of_others_during_the_report),
-        TEST(a_locked_batch_has_not_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
