@@ -21,7 +21,6 @@
 
 #include "check.h"
 #include "fuzz.h"
-#include "keeper/path.h"
 #include "keeper/wire/wire_impl.h"
 
 enum { CLIENTS = 4, STEPS_MAX = 200, FIELDS_MAX = 24, OUTSTANDING_MAX = 64 };
@@ -93,13 +92,14 @@ static void take_greeting(struct client *c, struct reader *r)
     memcpy(c->password, password.p, KEEPER_PASSWORD_LEN);
 }
 
+/* The path may be invalid: setWatches tells that there is no such node. */
 static void take_event(struct reader *r)
 {
     int32_t type = jute_i32(r), state = jute_i32(r);
-    struct str path = jute_bytes(r);
 
+    jute_bytes(r);
     FUZZ_CHECK(!r->bad && !r->left && state == 3);
-    FUZZ_CHECK(type >= 1 && type <= 4 && path_is_valid(path, false));
+    FUZZ_CHECK(type >= 1 && type <= 4);
 }
 
 static void take_packet(struct client *c, struct str packet)
