@@ -238,7 +238,7 @@ def requests_that_are_none(w):
     for kind in [99, 0, 108, 1000, -2]:
         a = w.connect("a")
         a(Request(kind, b""))
-        a(exists(w.root))
+        a.note(a.client.is_closed())  # ZooKeeper may still answer a request that comes at once
     a = w.connect("b")
     a(Request(RECONFIG, text("") + text("") + text("") + i64(-1)))
     a(Request(GET_DATA, get_data(w.root).body + b"and more"))
