@@ -142,20 +142,32 @@ static bool parse_host(const char *host, uint16_t port, struct sockaddr_storage 
     return true;
 }
 
-int option_address(const struct option *o, const char *text, struct err_info *e)
+static bool parse_address(const char *text, struct sockaddr_storage *ret_address)
 {
-    struct option_address parsed = {.none = !strcmp(text, "none")};
     const char *colon = strrchr(text, ':');
     size_t host_len = colon ? (size_t)(colon - text) : 0;
     char host[64];
     int64_t port;
     snprintf(host, sizeof host, "%.*s", (int)host_len, text);
-    if (!parsed.none &&
-        (!colon || host_len >= sizeof host || !option_digits(colon + 1, 0, UINT16_MAX, &port) ||
-         !parse_host(host, (uint16_t)port, &parsed.address)))
+    return colon && host_len < sizeof host && option_digits(colon + 1, 0, UINT16_MAX, &port) &&
+           parse_host(host, (uint16_t)port, ret_address);
+}
+
+int option_addresses(const struct option *o, const char *text, struct err_info *e)
+{
+    struct option_addresses *list = o->target;
+    struct sockaddr_storage address = {0};
+    bool none = !strcmp(text, "none");
+    if (!none && !parse_address(text, &address))
         return err_set(e, DROVER_BAD_ARGUMENT,
                        "'%s' is neither an address and a port, such as 127.0.0.1:8048, nor none",
                        text);
-    *(struct option_address *)o->target = parsed;
+    if (!none && list->count == OPTION_ADDRESSES_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "given more than %d times", OPTION_ADDRESSES_MAX);
+    if (none)
+        list->count = 0;
+    else
+        list->items[list->count++] = address;
+    list->none = none;
     return 0;
 }

@@ -56,14 +56,18 @@ int option_list_add(const struct option *o, const char *text, struct err_info *e
 int option_choice(const struct option *o, const char *text, struct err_info *e);
 
 /*
- * ADDR:PORT, where ADDR is an IPv4 address, an IPv6 address in brackets, or localhost; or "none".
+ * ADDR:PORT, where ADDR is an IPv4 address, an IPv6 address in brackets, or localhost; one each
+ * time the option is given. "none" forgets those before it.
  */
-struct option_address {
+enum { OPTION_ADDRESSES_MAX = 8 };
+
+struct option_addresses {
     bool none;
-    struct sockaddr_storage address;
+    struct sockaddr_storage items[OPTION_ADDRESSES_MAX];
+    size_t count;
 };
 
-int option_address(const struct option *o, const char *text, struct err_info *e);
+int option_addresses(const struct option *o, const char *text, struct err_info *e);
 
 /* Decimal digits only: unlike strtoll, refuses spaces, signs and an empty text. */
 bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number);

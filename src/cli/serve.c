@@ -44,30 +44,38 @@ _Static_assert(sizeof MODULES / sizeof *MODULES <= MODULES_MAX + 1, "too many mo
 static struct serve_options chosen = {.modules = MODULES};
 static int log_format;
 
-static bool is_given(const struct option_address *a)
-{
-    return a->address.ss_family != AF_UNSPEC;
-}
-
-static void default_address(struct option_address *a, const char *text)
+static void default_address(struct option_addresses *a, const char *text)
 {
     struct err_info e;
-    if (!a->none && !is_given(a))
-        option_address(&(struct option){.target = a}, text, &e);
+    if (!a->none && !a->count)
+        option_addresses(&(struct option){.target = a}, text, &e);
+}
+
+static bool is_all_loopback(const struct option_addresses *a)
+{
+    size_t i = 0;
+    while (i < a->count && address_is_loopback(&a->items[i]))
+        i++;
+    return i == a->count;
 }
 
 static int check_addresses(const struct cmd *c, const struct serve_options *o)
 {
-    if (!o->http.none && !address_is_loopback(&o->http.address) && !o->token_file)
+    if (!is_all_loopback(&o->http) && !o->token_file)
         return cmd_usage_error(c, "--http: an address other than loopback needs --token-file");
-    if (!o->wire.listen.none && !address_is_loopback(&o->wire.listen.address))
+    if (!is_all_loopback(&o->wire.listen))
         return cmd_usage_error(c, "--zk: only loopback addresses are served");
     return CMD_OK;
 }
 
+/* An unknown word is no error to ZooKeeper, and the same configuration may be used for both. */
 static int option_words(const struct option *o, const char *text, struct err_info *e)
 {
-    return wire_words_parse(text, o->target, e);
+    (void)e;
+    struct str unknown = wire_words_parse(text, o->target);
+    if (unknown.len)
+        log_warning("--%s: %.*s is no four-letter word and is ignored", o->name, STR_ARGS(unknown));
+    return 0;
 }
 
 static const struct option OPTIONS[] = {
@@ -93,8 +101,10 @@ static const struct option OPTIONS[] = {
      "Log in to the ensemble with the user:password in this file (digest), and create\n"
      "nodes for this user only. Default: $DROVER_ZK_AUTH.",
      option_text, &chosen.zk_auth},
-    {"http", "ADDR:PORT|none", "Serve HTTP there. Default: " HTTP_DEFAULT ". Port 0: any free one.",
-     option_address, &chosen.http},
+    {"http", "ADDR:PORT|none",
+     "Serve HTTP there. Default: " HTTP_DEFAULT ". Port 0: any free one. May be given more\n"
+     "than once.",
+     option_addresses, &chosen.http},
     {"http-host", "NAME",
      "Accept this name in the Host header, besides the address. May be given more than\n"
      "once.",
@@ -111,8 +121,9 @@ static const struct option OPTIONS[] = {
      "in milliseconds. Default: 10000.",
      option_number, &chosen.http_timeout_ms, 1, 3600 * 1000},
     {"zk", "ADDR:PORT|none",
-     "Serve the ZooKeeper protocol there. Default: " ZK_DEFAULT ". Port 0: any free one.",
-     option_address, &chosen.wire.listen},
+     "Serve the ZooKeeper protocol there. Default: " ZK_DEFAULT ". Port 0: any free one. May\n"
+     "be given more than once.",
+     option_addresses, &chosen.wire.listen},
     {"zk-words", "WORD,...|*",
      "Answer these four-letter words on that port, and srvr; * is all. Default: all but\n"
      "wchc and wchp.",
@@ -121,6 +132,10 @@ static const struct option OPTIONS[] = {
      "How often to look for containers without children and nodes whose time to live is\n"
      "over, and delete them. Default: 60s.",
      option_span, &chosen.zk_reap_ms, 1, 24 * 3600 * 1000},
+    {"zk-no-ttl", NULL,
+     "Refuse to create nodes with a time to live, as ZooKeeper does without\n"
+     "extendedTypesEnabled.",
+     option_flag, &chosen.wire.no_ttl},
     {"zk-enforce-quota", NULL,
      "Refuse ZooKeeper clients what exceeds the hard limit of a quota, and log what exceeds\n"
      "a soft one. Without this option quotas are counted only, as in ZooKeeper.",

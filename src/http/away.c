@@ -145,7 +145,7 @@ static void topic_park(struct exchange *x)
     struct http_topic *t = x->watch.topic;
     uint64_t began_ms = x->came_ns / 1000000;
     x->wait_end_ms = began_ms + (uint64_t)x->wait_ms;
-    x->over = x->wait_end_ms <= uv_now(x->server->tcp.loop);
+    x->over = x->wait_end_ms <= uv_now(x->server->loop);
     x->coming = false;
     x->parked_before = true;
     x->conn->waiting++;

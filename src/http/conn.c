@@ -338,7 +338,7 @@ void conn_finish(struct conn *c)
 /* Logged at most once in REFUSAL_SAID_MS. */
 static void log_refusal(struct http_server *s)
 {
-    uint64_t now = uv_now(s->tcp.loop);
+    uint64_t now = uv_now(s->loop);
     s->refused_ever++;
     if (s->refused_said_ms && now - s->refused_said_ms < REFUSAL_SAID_MS)
         return;
@@ -348,14 +348,16 @@ static void log_refusal(struct http_server *s)
 
 void conn_accept(uv_stream_t *listener, int status)
 {
-    struct http_server *s = listener->data;
+    const struct listener *l = listener->data;
+    struct http_server *s = l->server;
     if (status) /* the client has left, or the system is out of a resource */
         return;
     struct conn *c = mem_zalloc(sizeof *c);
     c->server = s;
+    c->listener = l;
     c->open_handles = 2;
-    UV_CHECK(uv_tcp_init(s->tcp.loop, &c->tcp));
-    UV_CHECK(uv_timer_init(s->tcp.loop, &c->timer));
+    UV_CHECK(uv_tcp_init(s->loop, &c->tcp));
+    UV_CHECK(uv_timer_init(s->loop, &c->timer));
     c->tcp.data = c->timer.data = c;
     c->next = s->conns;
     if (c->next)
@@ -367,8 +369,8 @@ void conn_accept(uv_stream_t *listener, int status)
     s->refused_count += c->refused;
     if (c->refused)
         log_refusal(s);
-    if (uv_accept((uv_stream_t *)&s->tcp, (uv_stream_t *)&c->tcp) ||
-        uv_fileno((uv_handle_t *)&c->tcp, &c->fd) || s->refused_count > s->refusals_max) {
+    if (uv_accept(listener, (uv_stream_t *)&c->tcp) || uv_fileno((uv_handle_t *)&c->tcp, &c->fd) ||
+        s->refused_count > s->refusals_max) {
         conn_close(c);
         return;
     }

@@ -68,12 +68,27 @@ struct exchange {
 /* What a connection waits for. Each has its timeout (conn.c). */
 enum conn_phase { CONN_NONE, CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_BUSY, CONN_WRITE, CONN_LINGER };
 
+/* A socket that the server listens on. */
+struct listener {
+    union {
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    };
+    struct http_server *server;
+    bool is_unix;         /* the kernel knows the user at the other end */
+    bool any_address;     /* every address of the machine */
+    char url[160];        /* "http://127.0.0.1:8048", "unix:/run/drover.sock" */
+    char port_suffix[16]; /* ":8048" */
+};
+
 struct conn {
     struct http_server *server;
+    const struct listener *listener;
     struct conn *next, *prev;          /* of the server's list */
     struct conn *due_next, **due_link; /* list of those to pump; NULL: not in it */
-    uv_tcp_t tcp;
-    uv_os_fd_t fd; /* of tcp */
+    uv_tcp_t tcp;                      /* or a Unix socket: libuv treats both alike */
+    uv_os_fd_t fd;                     /* of tcp */
     uv_timer_t timer;
     uv_write_t write;
     uv_shutdown_t shutdown;
@@ -119,7 +134,9 @@ struct workers {
 
 /* The server. */
 struct http_server {
-    uv_tcp_t tcp;
+    uv_loop_t *loop;
+    struct listener listeners[HTTP_LISTENERS_MAX];
+    size_t listener_count, open_listeners;
     struct http_options options;
     struct router router;
     struct workers workers;
@@ -142,12 +159,8 @@ struct http_server {
     size_t conn_count, conn_peak, conn_max, refusals_max;
     size_t refused_count; /* of conn_count: beyond the maximum, and about to close */
     uint64_t refused_ever, refused_said_ms;
-    bool closing, tcp_closed;
-    bool any_address; /* listens on every address of the machine */
-    char address[64]; /* "127.0.0.1:8048" */
-    char url[80];
-    char port_suffix[16]; /* ":8048" */
-    char date[64];        /* the header, made in this second of the loop's clock */
+    bool closing;
+    char date[64]; /* the header, made in this second of the loop's clock */
     size_t date_len;
     uint64_t date_second;
     char read_space[64 * 1024]; /* shared: libuv hands over what it read at once */
@@ -222,10 +235,18 @@ void server_free_if_done(struct http_server *s);                 /* after http_c
 void server_forget(struct http_server *s, struct conn *c);       /* takes it off the list */
 void server_metrics_count(const struct exchange *x, int status); /* counts an answer */
 
+/* listener.c */
+
+int listener_open_address(struct http_server *s, const struct sockaddr_storage *address,
+                          struct err_info *ret_error);
+int listener_open_socket(struct http_server *s, int fd, struct err_info *ret_error);
+void listeners_close(struct http_server *s);
+
 /*
  * Whether a Host names this server: empty (HTTP/1.0), a loopback name or the server's address with
- * its port, or one of the configured names.
+ * its port, or one of the configured names. No page of a browser reaches a Unix socket, so there it
+ * may be any.
  */
-bool server_is_host(const struct conn *c, struct str host);
+bool listener_is_host(const struct conn *c, struct str host);
 
 #endif

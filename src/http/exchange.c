@@ -243,7 +243,7 @@ static void begin(struct exchange *x)
     bool known = x->row;
     unsigned allow = 0;
 
-    if (!server_is_host(c, h->host)) {
+    if (!listener_is_host(c, h->host)) {
         exchange_refuse(x, 421, "the Host is not one of this server's");
         return;
     }

@@ -64,7 +64,7 @@ static const struct status_row *status_of(int number)
 /* The Date header, formatted once a second. */
 static void put_date(struct buf *b, struct http_server *s)
 {
-    uint64_t second = uv_now(s->tcp.loop) / 1000;
+    uint64_t second = uv_now(s->loop) / 1000;
     if (!s->date_len || second != s->date_second) {
         time_t now = (time_t)(clock_wall_ms() / 1000);
         struct tm tm;

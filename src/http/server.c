@@ -1,27 +1,21 @@
 /*
- * The listener: binds, accepts up to a maximum, checks Host names, closes.
+ * The server as a whole: its limits, its metrics, its own routes, its start and its end.
  */
 #include <assert.h>
 #include <malloc.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/resource.h>
 
-#include "base/address.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
 #include "http/conn.h"
 
 enum {
-    BACKLOG = 1024,
     OTHER_FILES = 128, /* descriptors left for journal, snapshot and the rest */
     REFUSALS_MIN = 64, /* connections beyond the maximum that are accepted and get 503 */
     REFUSALS_MAX = 8192,
     FLOOD_CONNECTIONS = 1024,
-    KEEPALIVE_S = 30,    /* a silent client is probed */
-    DEAD_MS = 60 * 1000, /* and dropped if it does not acknowledge for so long */
 };
 
 /*
@@ -66,15 +60,9 @@ static void on_rest_closed(uv_handle_t *rest)
 
 void server_free_if_done(struct http_server *s)
 {
-    if (s->tcp_closed && !s->conns && !s->detached && !uv_is_closing((uv_handle_t *)&s->rest))
+    if (s->closing && !s->open_listeners && !s->conns && !s->detached &&
+        !uv_is_closing((uv_handle_t *)&s->rest))
         uv_close((uv_handle_t *)&s->rest, on_rest_closed);
-}
-
-static void on_closed(uv_handle_t *h)
-{
-    struct http_server *s = h->data;
-    s->tcp_closed = true;
-    server_free_if_done(s);
 }
 
 /*
@@ -98,59 +86,6 @@ void server_forget(struct http_server *s, struct conn *c)
     s->refused_count -= c->refused;
     give_memory_back(s);
     server_free_if_done(s);
-}
-
-/* "127.0.0.1:8048" or "[::1]:8048". Returns where the port begins, with its colon. */
-static const char *put_address(char *text, size_t size, const struct sockaddr_storage *address)
-{
-    char host[INET6_ADDRSTRLEN] = "";
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-    bool six = address->ss_family == AF_INET6;
-    uv_ip_name((const struct sockaddr *)address, host, sizeof host);
-    snprintf(text, size, "%s%s%s:%d", six ? "[" : "", host, six ? "]" : "",
-             ntohs(six ? v6->sin6_port : v4->sin_port));
-    return strrchr(text, ':');
-}
-
-static void name_address(struct http_server *s, const struct sockaddr_storage *address)
-{
-    const char *port = put_address(s->address, sizeof s->address, address);
-    snprintf(s->port_suffix, sizeof s->port_suffix, "%s", port);
-    snprintf(s->url, sizeof s->url, "http://%s", s->address);
-    s->any_address = address_is_any(address);
-}
-
-/*
- * Options that accepted sockets inherit. A client whose machine or network is gone sends no FIN; a
- * parked request or a stream without events would be kept for it for ever. On loopback there is no
- * congestion, and congestion control costs: BBR paces with a timer for every answer. Reno, which
- * every Linux has, costs least.
- */
-static void set_socket_options(struct http_server *s)
-{
-    uv_os_fd_t fd;
-    if (uv_fileno((uv_handle_t *)&s->tcp, &fd))
-        return;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &(unsigned){DEAD_MS}, sizeof(unsigned));
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){KEEPALIVE_S}, sizeof(int));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){KEEPALIVE_S / 3}, sizeof(int));
-    if (address_is_loopback(&s->options.address))
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
-}
-
-static int bind_and_listen(struct http_server *s)
-{
-    struct sockaddr_storage bound = {0};
-    int len = sizeof bound;
-    TRY(uv_tcp_bind(&s->tcp, (const struct sockaddr *)&s->options.address, 0));
-    set_socket_options(s);
-    TRY(uv_listen((uv_stream_t *)&s->tcp, BACKLOG, conn_accept));
-    TRY(uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&bound, &len));
-    name_address(s, &bound);
-    return 0;
 }
 
 /* Metrics: answers and durations by route, connections. */
@@ -262,16 +197,15 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
     if (!s->options.write_timeout_ms)
         s->options.write_timeout_ms = HTTP_WRITE_TIMEOUT_MS;
     set_limits(s, o->connections_max ? o->connections_max : HTTP_CONNECTIONS_MAX);
-    name_address(s, &o->address);
+    s->loop = loop;
     pthread_mutex_init(&s->lock, NULL);
     s->posted_last = &s->posted;
     workers_init(&s->workers);
     UV_CHECK(uv_async_init(loop, &s->came, server_take_posted));
-    UV_CHECK(uv_tcp_init(loop, &s->tcp));
     UV_CHECK(uv_prepare_init(loop, &s->rest));
     UV_CHECK(uv_prepare_start(&s->rest, conns_pump));
     uv_unref((uv_handle_t *)&s->rest);
-    s->tcp.data = s->came.data = s->rest.data = s;
+    s->came.data = s->rest.data = s;
     return s;
 }
 
@@ -279,68 +213,30 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
                 struct err_info *ret_error)
 {
     struct http_server *s = server_new(loop, o);
-    int err = bind_and_listen(s);
+    int err = 0;
+    for (size_t i = 0; !err && i < o->address_count; i++)
+        err = listener_open_address(s, &o->addresses[i], ret_error);
+    for (size_t i = 0; !err && i < o->socket_count; i++)
+        err = listener_open_socket(s, o->sockets[i], ret_error);
     if (err) {
         s->options.closed = NULL;
-        uv_close((uv_handle_t *)&s->tcp, on_closed);
-        return err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", s->address,
-                       uv_strerror(err));
+        http_close(s);
+        return err;
     }
     *ret_server = s;
     return 0;
 }
 
-const char *http_url(const struct http_server *s)
+const char *http_url(const struct http_server *s, size_t i)
 {
-    return s->url;
-}
-
-static bool is_same(struct str host, const char *name)
-{
-    return host.len == strlen(name) && !strncasecmp(host.p, name, host.len);
-}
-
-/* When listening on every address: the Host must be the address that the client connected to. */
-static bool is_address_of(const struct conn *c, struct str host)
-{
-    struct sockaddr_storage address = {0};
-    int len = sizeof address;
-    char text[64];
-    if (!c->server->any_address ||
-        uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&address, &len) != 0)
-        return false;
-    put_address(text, sizeof text, &address);
-    return is_same(host, text);
-}
-
-bool server_is_host(const struct conn *c, struct str host)
-{
-    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
-    const struct http_server *s = c->server;
-    size_t suffix = strlen(s->port_suffix);
-    struct str name = host;
-
-    if (!host.len || is_same(host, s->address) || is_address_of(c, host))
-        return true;
-    if (host.len > suffix && !memcmp(host.p + host.len - suffix, s->port_suffix, suffix))
-        name.len -= suffix;
-    for (size_t i = 0; i < s->options.host_count; i++)
-        if (is_same(host, s->options.hosts[i]) || is_same(name, s->options.hosts[i]))
-            return true;
-    /* Port 80 may be left out. */
-    if (name.len == host.len && strcmp(s->port_suffix, ":80") != 0)
-        return false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (is_same(name, names[i]))
-            return true;
-    return false;
+    return i < s->listener_count ? s->listeners[i].url : NULL;
 }
 
 void http_close(struct http_server *s)
 {
     struct conn *next;
     s->closing = true;
-    uv_close((uv_handle_t *)&s->tcp, on_closed);
+    listeners_close(s);
     for (struct conn *c = s->conns; c; c = next) {
         next = c->next;
         conn_finish(c);

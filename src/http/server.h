@@ -53,6 +53,7 @@ enum {
     HTTP_STREAM_UNSENT_MAX = 1024 * 1024, /* a client this far behind its stream is disconnected */
     HTTP_WORKERS_MAX = 32,
     HTTP_TABLES_MAX = 32, /* of routes */
+    HTTP_LISTENERS_MAX = 16,
 
     HTTP_REQUEST_TIMEOUT_MS = 10 * 1000, /* for the head, and again for the body */
     HTTP_IDLE_TIMEOUT_MS = 60 * 1000,    /* between two requests */
@@ -210,8 +211,11 @@ size_t http_topic_parked(struct http_topic *t, uint64_t key);
 struct metrics;
 
 struct http_options {
-    struct sockaddr_storage address; /* port 0: any free one */
-    int64_t request_timeout_ms;      /* 0: HTTP_REQUEST_TIMEOUT_MS, and so on */
+    const struct sockaddr_storage *addresses; /* port 0: any free one */
+    size_t address_count;
+    const int *sockets; /* bound already: Unix sockets, or what a service manager passed on */
+    size_t socket_count;
+    int64_t request_timeout_ms; /* 0: HTTP_REQUEST_TIMEOUT_MS, and so on */
     int64_t idle_timeout_ms, write_timeout_ms;
     size_t connections_max;   /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
     const char *token;        /* required except on ROUTE_OPEN; NULL: none */
@@ -226,7 +230,7 @@ struct http_options {
 
 struct http_server;
 
-/* Binds and listens. Connections are accepted when the loop runs. */
+/* Binds and listens; takes the sockets. Connections are accepted when the loop runs. */
 int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_server **ret_server,
                 struct err_info *ret_error);
 
@@ -236,8 +240,11 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
  */
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count);
 
-/* Where the server listens: "http://127.0.0.1:8048". Lives as long as the server. */
-const char *http_url(const struct http_server *s);
+/*
+ * Where the server listens: "http://127.0.0.1:8048", "unix:/run/drover.sock", addresses first.
+ * NULL: there are fewer. Lives as long as the server.
+ */
+const char *http_url(const struct http_server *s, size_t i);
 
 /*
  * Stops listening and closes the connections; answers are still sent for at most HTTP_LINGER_MS.

@@ -69,7 +69,7 @@ static const char *keeper_url(struct serve *s)
 {
     if (!s->context.wire)
         return s->options.keeper;
-    buf_printf(&s->keeper_url, "zk://%s", wire_address(s->context.wire));
+    buf_printf(&s->keeper_url, "zk://%s", wire_address(s->context.wire, 0));
     return buf_text(&s->keeper_url);
 }
 
@@ -135,7 +135,7 @@ static int open_modules(struct serve *s, struct err_info *ret_error)
         start_deferring(s);
     if (s->options.journal != LOCAL_NONE && s->context.local)
         s->context.data_dir = s->options.data;
-    s->context.url = http_url(s->context.http);
+    s->context.url = http_url(s->context.http, 0);
     s->context.keeper_url = keeper_url(s);
     TRY(context_open(&s->context, &s->loop, ret_error));
     ground_open(&s->context);
@@ -224,7 +224,8 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
         TRY(token_read(s->options.token_file, &s->token, ret_error));
     s->context.token = s->token;
     struct http_options o = {
-        .address = s->options.http.address,
+        .addresses = s->options.http.items,
+        .address_count = s->options.http.count,
         .request_timeout_ms = s->options.http_timeout_ms,
         .connections_max = (size_t)s->options.connections_max,
         .token = s->token,
@@ -269,10 +270,10 @@ static void say_what_runs(struct serve *s)
     log_info("version %s", DROVER_VERSION);
     say_what_is_kept(s);
     warn_of_exposed_secrets(&s->options);
-    if (s->context.http)
-        log_info("listening on %s", http_url(s->context.http));
-    if (s->context.wire)
-        log_info("listening on zk://%s", wire_address(s->context.wire));
+    for (size_t i = 0; s->context.http && http_url(s->context.http, i); i++)
+        log_info("listening on %s", http_url(s->context.http, i));
+    for (size_t i = 0; s->context.wire && wire_address(s->context.wire, i); i++)
+        log_info("listening on zk://%s", wire_address(s->context.wire, i));
 }
 
 /* Run and end. */

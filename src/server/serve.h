@@ -14,7 +14,7 @@ struct serve_options {
     const char *data;             /* NULL: the default */
     const char *keeper, *zk_auth; /* of an ensemble; NULL: the embedded keeper */
     int journal;                  /* enum local_mode */
-    struct option_address http;   /* where to listen */
+    struct option_addresses http; /* where to listen */
     struct wire_options wire;
     const char *token_file;        /* NULL: no token */
     struct option_list http_hosts; /* further names of this server */

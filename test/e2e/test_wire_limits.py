@@ -7,7 +7,7 @@ import time
 import pytest
 
 import zk
-from conftest import KEEPER_ONLY, drover, wait_until
+from conftest import KEEPER_ONLY, Server, drover, wait_until
 from wire_client import *  # noqa: F403
 from wire_support import serve
 
@@ -186,3 +186,28 @@ def test_large_requests_survive(start):
 def test_limits_that_cannot_be(words, line):
     done = drover("serve", *words)
     assert done.returncode == 2 and line in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+# Options without a limit.
+
+def test_several_addresses(tmp_path):
+    server = Server("--journal", "none", "--zk", "[::1]:0", *KEEPER_ONLY).start()
+    try:
+        six = int(server.wait_for(r"listening on zk://\[::1\]:(\d+)\n")[1])
+        with Client(server.zk_port) as four:
+            four.call(create("/by-4"))
+            with socket.create_connection(("::1", six), timeout=60) as s:
+                s.sendall(b"stat")
+                assert b"/::1:" in s.recv(65536)
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize("option, expected", [([], 0), (["--zk-no-ttl"], UNIMPLEMENTED)])
+def test_times_to_live_can_be_refused(tmp_path_factory, option, expected):
+    for server in serve(tmp_path_factory, *option):
+        with Client(server.zk_port) as c:
+            assert c.call(create_ttl("/t", 1000)).error == expected
+            assert c.call(create_container("/c")).error == c.call(create("/plain")).error == 0
+            c.end()

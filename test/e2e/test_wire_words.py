@@ -26,7 +26,7 @@ LEFT_OUT = {
     },
     "envi": {
         # of the Java runtime
-        "java.version", "java.vendor", "java.home", "java.class.path", "java.library.path",
+        "java.vendor", "java.home", "java.class.path", "java.library.path",
         "java.io.tmpdir", "java.compiler", "os.memory.free", "os.memory.max", "os.memory.total",
     },
     "dirs": set(),
@@ -423,13 +423,19 @@ def test_a_list_of_words(tmp_path, given, allowed):
         server.kill()
 
 
-@pytest.mark.parametrize("arguments, reason", [
-    (["--zk-words", "ruok,nope"], "nope is no four-letter word"),
-    (["--zk-words", "ruok", "--keeper", "zk://127.0.0.1:1"], "does not go with --keeper"),
-])
-def test_what_is_no_list_of_words(arguments, reason):
-    done = command("serve", *arguments)
-    assert done.returncode == 2 and reason in done.stderr
+def test_an_unknown_word_is_named_and_ignored(tmp_path):
+    server = Server("--journal", "none", "--zk-words", "ruok,nope", *KEEPER_ONLY).start()
+    try:
+        assert say(server.zk_port, "ruok") == "imok" and say(server.zk_port, "mntr") == refused("mntr")
+        assert server.stop() == 0
+        assert "nope is no four-letter word and is ignored" in server.said
+    finally:
+        server.kill()
+
+
+def test_words_do_not_go_with_an_ensemble():
+    done = command("serve", "--zk-words", "ruok", "--keeper", "zk://127.0.0.1:1")
+    assert done.returncode == 2 and "does not go with --keeper" in done.stderr
 
 
 # Long answers.

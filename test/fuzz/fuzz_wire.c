@@ -333,7 +333,7 @@ static void serve_once(void)
     if (server)
         return;
     uv_loop_init(&loop);
-    uv_ip4_addr("127.0.0.1", 0, (struct sockaddr_in *)&o.listen.address);
+    uv_ip4_addr("127.0.0.1", 0, (struct sockaddr_in *)&o.listen.items[o.listen.count++]);
     FUZZ_CHECK(wire_listen(&loop, &o, &server, &why) == 0);
 }
 

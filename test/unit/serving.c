@@ -52,7 +52,10 @@ void serving_start(struct serving *s, const struct http_options *o, const struct
     uv_async_init(&s->loop, &s->stop, on_stop);
     s->stop.data = s;
     s->events = events_new(&s->loop);
-    memcpy(&options.address, &address, sizeof address);
+    struct sockaddr_storage storage = {0};
+    memcpy(&storage, &address, sizeof address);
+    options.addresses = &storage;
+    options.address_count = 1;
     options.closed = on_closed;
     options.closed_arg = s;
     if (http_listen(&s->loop, &options, &s->http, &e))
@@ -60,7 +63,7 @@ void serving_start(struct serving *s, const struct http_options *o, const struct
     tables[0] = (struct route_table){routes, count, arg};
     tables[1] = events_routes(s->events);
     http_serve(s->http, tables, 2);
-    s->port = atoi(strrchr(http_url(s->http), ':') + 1);
+    s->port = atoi(strrchr(http_url(s->http, 0), ':') + 1);
     assert_int_equal(pthread_create(&s->thread, NULL, run, s), 0);
 }
 

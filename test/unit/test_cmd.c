@@ -18,14 +18,14 @@ static bool follow;
 static const char *text;
 static int64_t number;
 static int choice;
-static struct option_address address;
+static struct option_addresses address;
 
 static const struct option OPTIONS[] = {
     {"flag", NULL, "A flag.", option_flag, &flag},
     {"text", "TEXT", "A text,\nin two lines.", option_text, &text},
     {"number", "N", "A number.", option_number, &number, 1, 100},
     {"journal", "strict|opportunistic|none", "A choice.", option_choice, &choice},
-    {"http", "ADDR:PORT|none", "An address.", option_address, &address},
+    {"http", "ADDR:PORT|none", "An address.", option_addresses, &address},
     {"follow", NULL, "Has a letter.", option_flag, &follow, .letter = 'F'},
     {"untargeted", "N", "Has no target.", option_number, NULL, 0, 9},
     {0},
@@ -64,7 +64,7 @@ static int setup(void **state)
     flag = follow = false;
     text = NULL;
     number = choice = 0;
-    address = (struct option_address){0};
+    address = (struct option_addresses){0};
     return 0;
 }
 

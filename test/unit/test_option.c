@@ -12,9 +12,9 @@
 #include "base/human.h"
 #include "base/option.h"
 
-static struct option_address address;
+static struct option_addresses given;
 
-static const struct option HTTP = {"http", "ADDR:PORT|none", "", option_address, &address};
+static const struct option HTTP = {"http", "ADDR:PORT|none", "", option_addresses, &given};
 
 static void addresses(void **state)
 {
@@ -36,16 +36,22 @@ static void addresses(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address.address;
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)&given.items[i];
 
-        assert_int_equal(option_address(&HTTP, rows[i].text, &e), 0);
-        assert_false(address.none);
-        assert_int_equal(address.address.ss_family, rows[i].family);
+        assert_int_equal(option_addresses(&HTTP, rows[i].text, &e), 0);
+        assert_false(given.none);
+        assert_int_equal(given.count, i + 1);
+        assert_int_equal(given.items[i].ss_family, rows[i].family);
         assert_int_equal(ntohs(v4->sin_port), rows[i].port); /* the same place in both */
-        assert_int_equal(address_is_loopback(&address.address), rows[i].loopback);
+        assert_int_equal(address_is_loopback(&given.items[i]), rows[i].loopback);
     }
-    assert_int_equal(option_address(&HTTP, "none", &e), 0);
-    assert_true(address.none);
+    assert_int_equal(sizeof rows / sizeof *rows, OPTION_ADDRESSES_MAX);
+    assert_int_equal(option_addresses(&HTTP, "127.0.0.1:1", &e), DROVER_BAD_ARGUMENT);
+    assert_string_equal(e.text, "given more than 8 times");
+    assert_int_equal(option_addresses(&HTTP, "none", &e), 0);
+    assert_true(given.none && !given.count);
+    assert_int_equal(option_addresses(&HTTP, "127.0.0.1:1", &e), 0);
+    assert_true(!given.none && given.count == 1);
 }
 
 static void bad_addresses(void **state)
@@ -75,7 +81,7 @@ static void bad_addresses(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (option_address(&HTTP, rows[i], &e) != DROVER_BAD_ARGUMENT)
+        if (option_addresses(&HTTP, rows[i], &e) != DROVER_BAD_ARGUMENT)
             fail_msg("'%s' should be refused", rows[i]);
 }
 

@@ -13,7 +13,7 @@ static void on_connection(uv_stream_t *stream, int status)
 {
     struct wire *w = stream->data;
     if (status == 0 && w->l)
-        wire_conn_accept(w);
+        wire_conn_accept(w, stream);
 }
 
 void wire_note(struct wire_conn *c)
@@ -118,40 +118,51 @@ static struct wire_options with_defaults(struct wire_options o)
     return o;
 }
 
-int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret_wire,
-                struct err_info *ret_error)
+static int listen_on(uv_tcp_t *listener, const struct sockaddr_storage *address, char name[64])
 {
-    const struct sockaddr_storage *address = &o->listen.address;
-    struct wire *w = mem_zalloc(sizeof *w);
-    struct sockaddr_storage bound;
-    char name[48];
+    struct sockaddr_storage bound = *address;
     int len = sizeof bound;
+    char host[48];
+    unsigned flags = address->ss_family == AF_INET6 ? UV_TCP_IPV6ONLY : 0;
+    int err = uv_tcp_bind(listener, (const struct sockaddr *)address, flags);
+    if (!err)
+        err = uv_listen((uv_stream_t *)listener, WIRE_BACKLOG, on_connection);
+    if (!err)
+        err = uv_tcp_getsockname(listener, (struct sockaddr *)&bound, &len);
+    uv_ip_name((struct sockaddr *)&bound, host, sizeof host);
+    snprintf(name, 64, bound.ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d", host, wire_port(&bound));
+    return err;
+}
 
+static struct wire *wire_new(uv_loop_t *loop, const struct wire_options *o)
+{
+    struct wire *w = mem_zalloc(sizeof *w);
     w->o = with_defaults(*o);
     w->started_ms = clock_boot_ms();
     w->trace_mask = WIRE_TRACE_MASK;
     TAILQ_INIT(&w->conns);
-    UV_CHECK(uv_tcp_init(loop, &w->listener));
     UV_CHECK(uv_async_init(loop, &w->news, on_news));
-    w->listener.data = w->news.data = w;
-    if (o->super_file && wire_read_super(o, &w->super, ret_error)) {
-        wire_close(w);
-        return DROVER_BAD_ARGUMENT;
+    w->news.data = w;
+    return w;
+}
+
+int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret_wire,
+                struct err_info *ret_error)
+{
+    struct wire *w = wire_new(loop, o);
+    int err = o->super_file ? wire_read_super(o, &w->super, ret_error) : 0;
+    for (size_t i = 0; !err && i < o->listen.count; i++) {
+        UV_CHECK(uv_tcp_init(loop, &w->listeners[i]));
+        w->listeners[i].data = w;
+        w->listener_count++;
+        err = listen_on(&w->listeners[i], &o->listen.items[i], w->addresses[i]);
+        if (err)
+            err = err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", w->addresses[i],
+                          uv_strerror(err));
     }
-    int err = uv_tcp_bind(&w->listener, (const struct sockaddr *)address, 0);
-    if (!err)
-        err = uv_listen((uv_stream_t *)&w->listener, WIRE_BACKLOG, on_connection);
-    if (!err)
-        err = uv_tcp_getsockname(&w->listener, (struct sockaddr *)&bound, &len);
-    if (err)
-        bound = *address;
-    uv_ip_name((struct sockaddr *)&bound, name, sizeof name);
-    snprintf(w->address, sizeof w->address, bound.ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d", name,
-             wire_port(&bound));
     if (err) {
-        err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", w->address, uv_strerror(err));
         wire_close(w);
-        return DROVER_IO;
+        return err;
     }
     *ret_wire = w;
     return 0;
@@ -173,25 +184,35 @@ void wire_leave(struct wire *w)
     gate_unsubscribe(&w->gate_waiter);
 }
 
-const char *wire_address(const struct wire *w)
+const char *wire_address(const struct wire *w, size_t i)
 {
-    return w->address;
+    return i < w->listener_count ? w->addresses[i] : NULL;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void free_if_closed(struct wire *w)
 {
-    struct wire *w = handle->data;
+    if (w->listener_count)
+        return;
     buf_release(&w->head);
     buf_release(&w->body);
     free(w->super);
     free(w);
 }
 
+static void on_listener_closed(uv_handle_t *handle)
+{
+    struct wire *w = handle->data;
+    w->listener_count--;
+    free_if_closed(w);
+}
+
 /* Connections first: they point here. */
 static void on_news_closed(uv_handle_t *handle)
 {
     struct wire *w = handle->data;
-    uv_close((uv_handle_t *)&w->listener, on_closed);
+    for (size_t i = 0; i < w->listener_count; i++)
+        uv_close((uv_handle_t *)&w->listeners[i], on_listener_closed);
+    free_if_closed(w);
 }
 
 void wire_close(struct wire *w)

@@ -45,7 +45,7 @@ enum wire_digest { WIRE_SHA1, WIRE_SHA256, WIRE_SHA512, WIRE_SHA3_256, WIRE_NO_D
 
 /* What `drover serve` lets the operator choose; 0: the default. */
 struct wire_options {
-    struct option_address listen;
+    struct option_addresses listen;
     int64_t packet_max; /* bytes of a request */
     int64_t connections_per_address;
     int64_t timeout_min_ms, timeout_max_ms; /* of sessions */
@@ -54,12 +54,16 @@ struct wire_options {
     int digest;                             /* enum wire_digest */
     bool require_auth;  /* nothing is answered before the client is known by its digest */
     bool skip_acl;      /* access lists are kept and not enforced */
+    bool no_ttl;        /* refuse nodes with a time to live */
     uint32_t words;     /* the four-letter words allowed: wire_words_parse() */
     bool enforce_quota; /* refuse what exceeds a hard limit, warn of soft ones */
 };
 
-/* "ruok,mntr" or "*", as ZooKeeper's 4lw.commands.whitelist. */
-int wire_words_parse(const char *list, uint32_t *ret_set, struct err_info *ret_error);
+/*
+ * "ruok,mntr" or "*", as ZooKeeper's 4lw.commands.whitelist. Unknown words are ignored, as there;
+ * the first of them is returned, and is empty if there is none.
+ */
+struct str wire_words_parse(const char *list, uint32_t *ret_set);
 
 struct wire;
 
@@ -68,8 +72,8 @@ int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret
                 struct err_info *ret_error);
 void wire_serve(struct wire *w, struct local *l);
 
-/* "127.0.0.1:8049" */
-const char *wire_address(const struct wire *w);
+/* "127.0.0.1:8049", of the listener number i; NULL: there are fewer. */
+const char *wire_address(const struct wire *w, size_t i);
 
 /*
  * The four-letter words as JSON, for HTTP. Each has the name that ZooKeeper's AdminServer gives it.

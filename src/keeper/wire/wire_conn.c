@@ -326,8 +326,8 @@ static struct wire_conn *conn_new(struct wire *w)
     c->who = (struct acl_who){
         .ids = c->ids, .all = w->o.skip_acl, .no_digest = w->o.digest == WIRE_NO_DIGEST};
     c->since_ms = clock_wall_ms();
-    UV_CHECK(uv_tcp_init(w->listener.loop, &c->tcp));
-    UV_CHECK(uv_timer_init(w->listener.loop, &c->patience));
+    UV_CHECK(uv_tcp_init(w->news.loop, &c->tcp));
+    UV_CHECK(uv_timer_init(w->news.loop, &c->patience));
     c->tcp.data = c->patience.data = c;
     pthread_mutex_lock(&w->l->lock);
     TAILQ_INSERT_HEAD(&w->conns, c, link);
@@ -349,10 +349,10 @@ static void conn_start(struct wire_conn *c, int err)
     start_reading(c);
 }
 
-void wire_conn_accept(struct wire *w)
+void wire_conn_accept(struct wire *w, uv_stream_t *listener)
 {
     struct wire_conn *c = conn_new(w);
-    conn_start(c, uv_accept((uv_stream_t *)&w->listener, (uv_stream_t *)&c->tcp));
+    conn_start(c, uv_accept(listener, (uv_stream_t *)&c->tcp));
 }
 
 void wire_conn_open(struct wire *w, int fd)

@@ -124,7 +124,9 @@ LIST_HEAD(wire_noted, wire_conn);
 struct wire {
     struct wire_options o; /* with the defaults */
     char *super;           /* the id of the superuser; NULL: there is none */
-    uv_tcp_t listener;
+    uv_tcp_t listeners[OPTION_ADDRESSES_MAX];
+    char addresses[OPTION_ADDRESSES_MAX][64]; /* of the listeners: "127.0.0.1:8049" */
+    size_t listener_count;
     uv_async_t news; /* another thread has changed something for a connection */
     struct local *l;
     struct gate_waiter gate_waiter; /* for the answers of all connections */
@@ -133,7 +135,6 @@ struct wire {
     void *hosts;              /* a tree of struct wire_host, by address */
     struct wire_noted noted;  /* with events or waiting answers; under the store's lock */
     struct wire_noted called; /* the part of them that on_news() still has to look at */
-    char address[64];
     int64_t now_ms;
     int64_t acl_lsn; /* of the last change of an access list, whose version every stat shows */
     struct buf head, body; /* of the answer being made */
@@ -153,7 +154,7 @@ bool wire_host_enter(struct wire_conn *c);
 void wire_host_leave(struct wire_conn *c);
 
 /* wire_conn.c */
-void wire_conn_accept(struct wire *w);
+void wire_conn_accept(struct wire *w, uv_stream_t *listener);
 void wire_conn_open(struct wire *w, int fd); /* takes a socket that is connected already */
 void wire_conn_close(struct wire_conn *c);
 void wire_conn_flush(struct wire_conn *c);

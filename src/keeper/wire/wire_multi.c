@@ -70,7 +70,8 @@ static const struct {
  * container by its type; in a multi the mode counts, whatever the type, and a TTL without a time
  * fails the request when it is this operation's turn.
  */
-static void read_mode(int type, bool in_multi, struct reader *r, struct keeper_op *op)
+static void read_mode(const struct wire *w, int type, bool in_multi, struct reader *r,
+                      struct keeper_op *op)
 {
     int32_t mode = jute_i32(r);
     int64_t ttl_ms = type == WIRE_CREATE_TTL ? jute_i64(r) : -1;
@@ -88,6 +89,8 @@ static void read_mode(int type, bool in_multi, struct reader *r, struct keeper_o
         op->refused = DROVER_BAD_ARGUMENT;
     if (in_multi && ttl && type != WIRE_CREATE_TTL)
         op->refused = DROVER_DAMAGED;
+    else if (ttl && w->o.no_ttl)
+        op->refused = DROVER_UNIMPLEMENTED;
 }
 
 /* Whether the parent in the path can exist. */
@@ -133,7 +136,7 @@ bool wire_read_op(struct wire_conn *c, int type, bool in_multi, struct reader *r
     if (create || op.kind == KEEPER_SET_ACL)
         acl_err = read_acl(c, r, a, &op.acl);
     if (create)
-        read_mode(type, in_multi, r, &op);
+        read_mode(c->w, type, in_multi, r, &op);
     else
         op.version = jute_i32(r);
     if (!op.refused && create && has_parent(op.path))

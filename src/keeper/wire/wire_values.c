@@ -270,7 +270,7 @@ void wire_put_configuration(struct wire *w, struct report *r)
     const struct wire_options *o = &w->o;
     const char *dir = w->l->dir ? w->l->dir : "";
     struct sizes s = directory_sizes(w->l->dir);
-    report_int(r, "clientPort", "client_port", strtol(strrchr(w->address, ':') + 1, NULL, 10));
+    report_int(r, "clientPort", "client_port", strtol(strrchr(w->addresses[0], ':') + 1, NULL, 10));
     report_int(r, "secureClientPort", "secure_client_port", -1);
     report_text(r, "dataDir", "data_dir", dir);
     report_int(r, "dataDirSize", "data_dir_size", s.data);
@@ -309,6 +309,7 @@ void wire_put_environment(struct wire *w, struct report *r)
     report_line(r, "Environment:\n");
     report_text(r, "zookeeper.version", "zookeeper.version", VERSION);
     report_text(r, "host.name", "host.name", system.nodename);
+    report_text(r, "java.version", "java.version", "none");
     report_text(r, "os.name", "os.name", system.sysname);
     report_text(r, "os.arch", "os.arch", system.machine);
     report_text(r, "os.version", "os.version", system.release);

@@ -125,23 +125,22 @@ static struct str trim(struct str s)
     return s;
 }
 
-int wire_words_parse(const char *list, uint32_t *ret_set, struct err_info *ret_error)
+struct str wire_words_parse(const char *list, uint32_t *ret_set)
 {
     uint32_t set = set_of(STR("srvr"));
-    struct str rest = str_of(list);
+    struct str rest = str_of(list), unknown = STR("");
     while (rest.p) {
         struct str word = trim(str_cut(&rest, ','));
         if (str_eq(word, STR("*"))) {
             set = UINT32_MAX;
         } else if (find(word) < WORD_COUNT) {
             set |= set_of(word);
-        } else if (word.len) {
-            err_set(ret_error, DROVER_BAD_ARGUMENT, "%.*s is no four-letter word", STR_ARGS(word));
-            return DROVER_BAD_ARGUMENT;
+        } else if (!unknown.len) {
+            unknown = word;
         }
     }
     *ret_set = set;
-    return 0;
+    return unknown;
 }
 
 /* On the port. */
