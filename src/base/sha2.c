@@ -5,6 +5,8 @@
  */
 #include "base/sha2.h"
 
+#include <assert.h>
+
 enum { WORDS = 16, ROUNDS_MAX = 80, WORD_LEN_MAX = 8 };
 
 /* Two rotations, and a third one or, for the schedule of the words, a shift. */
@@ -126,4 +128,19 @@ void sha256(struct str text, unsigned char ret_sum[SHA256_LEN])
 void sha512(struct str text, unsigned char ret_sum[SHA512_LEN])
 {
     sum(&SHA512, text, ret_sum);
+}
+
+void hmac_sha256(struct str key, struct str text, unsigned char ret_sum[SHA256_LEN])
+{
+    char inner[HMAC_KEY_MAX + HMAC_TEXT_MAX], outer[HMAC_KEY_MAX + SHA256_LEN];
+    assert(key.len <= HMAC_KEY_MAX && text.len <= HMAC_TEXT_MAX);
+    for (size_t i = 0; i < HMAC_KEY_MAX; i++) {
+        char byte = i < key.len ? key.p[i] : 0;
+        inner[i] = byte ^ 0x36;
+        outer[i] = byte ^ 0x5c;
+    }
+    memcpy(inner + HMAC_KEY_MAX, text.p, text.len);
+    sha256((struct str){inner, HMAC_KEY_MAX + text.len}, ret_sum);
+    memcpy(outer + HMAC_KEY_MAX, ret_sum, SHA256_LEN);
+    sha256((struct str){outer, sizeof outer}, ret_sum);
 }

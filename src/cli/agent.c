@@ -92,9 +92,10 @@ static const char **read_list(struct arena *a, const struct json *list)
 static void start_run(struct agent *a, struct agent_run *r)
 {
     struct str parent = json_text_of(r->spec, "parent"), cwd = json_text_of(r->spec, "cwd");
+    struct str password = json_text_of(r->spec, "password");
     struct environment e = {
         .url = a->config.server,
-        .password = a->config.token,
+        .password = password.len ? arena_text(&r->arena, password) : NULL,
         .node = r->node,
         .parent = arena_text(&r->arena, parent),
         .token = arena_printf(&r->arena, "DROVER_RUN=%" PRId64 ".%s.%" PRId64,

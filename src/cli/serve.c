@@ -5,10 +5,12 @@
 #include "server/serve.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/address.h"
 #include "base/human.h"
+#include "base/identity.h"
 #include "base/log.h"
 #include "batch/server.h"
 #include "cli/cmd.h"
@@ -19,6 +21,7 @@
 #include "queue/http.h"
 #include "server/sessions.h"
 #include "server/status.h"
+#include "server/tokens.h"
 #include "task/http.h"
 #include "world/http.h"
 
@@ -36,12 +39,14 @@ _Static_assert(LOCAL_SNAPSHOT_EVERY == 200000 && LOCAL_FLUSH_MS == 100 &&
 
 /* The modules, in the order in which they open. */
 static const struct module *const MODULES[] = {
-    &session_module, &task_module, &dag_module, &queue_module, &world_module, &batch_module, NULL,
+    &token_module, &session_module, &task_module,  &dag_module,
+    &queue_module, &world_module,   &batch_module, NULL,
 };
 
 _Static_assert(sizeof MODULES / sizeof *MODULES <= MODULES_MAX + 1, "too many modules");
 
-static struct serve_options chosen = {.modules = MODULES};
+static struct serve_options chosen = {.modules = MODULES, .socket_mode = 0600};
+static bool roles_given;
 static int log_format;
 
 static void default_address(struct option_addresses *a, const char *text)
@@ -66,6 +71,23 @@ static int check_addresses(const struct cmd *c, const struct serve_options *o)
     if (!is_all_loopback(&o->wire.listen))
         return cmd_usage_error(c, "--zk: only loopback addresses are served");
     return CMD_OK;
+}
+
+/* 660 or 0660 */
+static int option_mode(const struct option *o, const char *text, struct err_info *e)
+{
+    size_t digits = strspn(text, "01234567");
+    if (!digits || digits > 4 || text[digits])
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not a mode such as 0660", text);
+    *(int64_t *)o->target = strtol(text, NULL, 8) & 0777;
+    return 0;
+}
+
+static int option_roles(const struct option *o, const char *text, struct err_info *e)
+{
+    TRY(roles_parse(str_of(text), o->target, e));
+    roles_given = true;
+    return 0;
 }
 
 /* An unknown word is no error to ZooKeeper, and the same configuration may be used for both. */
@@ -109,9 +131,21 @@ static const struct option OPTIONS[] = {
      "Accept this name in the Host header, besides the address. May be given more than\n"
      "once.",
      option_list_add, &chosen.http_hosts},
+    {"socket", "PATH|none",
+     "Serve HTTP on a Unix socket there, too. This user and root have every role on it.\n"
+     "Default: /run/drover.sock for root, else $XDG_RUNTIME_DIR/drover.sock.",
+     option_text, &chosen.socket},
+    {"socket-mode", "MODE", "The mode of the Unix socket, in octal. Default: 0600.", option_mode,
+     &chosen.socket_mode},
+    {"socket-group", "GROUP", "The group that the Unix socket belongs to.", option_text,
+     &chosen.socket_group},
+    {"loopback-roles", "ROLE,...|all|none",
+     "What a request without a token may do that comes from this machine: read, work,\n"
+     "submit, run, admin. Default: read,work,submit; none if --token-file is given.",
+     option_roles, &chosen.loopback_roles},
     {"token-file", "FILE",
-     "Accept only requests with the token in the first line of this file\n"
-     "(Authorization: Bearer TOKEN). Required to listen on other than loopback addresses.",
+     "Accept the token in the first line of this file (Authorization: Bearer TOKEN), for\n"
+     "every role. Required to listen on other than loopback addresses.",
      option_text, &chosen.token_file},
     {"connections", "N",
      "Maximum number of HTTP connections; further ones get status 503. Default: 16384.",
@@ -249,6 +283,8 @@ static int run_serve(const struct cmd_call *call)
     default_address(&chosen.http, HTTP_DEFAULT);
     default_address(&chosen.wire.listen, ZK_DEFAULT);
     TRY(check_addresses(call->cmd, &chosen));
+    if (!roles_given && !chosen.token_file)
+        chosen.loopback_roles = ROLE_READ | ROLE_WORK | ROLE_SUBMIT;
     if (log_format)
         log_as_json();
     return serve(&chosen) ? CMD_FAILURE : CMD_OK;

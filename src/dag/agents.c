@@ -288,7 +288,7 @@ static void start(struct serve_job *j)
     dag_command(d, n, &a, &c);
     struct environment e = {
         .url = d->context->url,
-        .password = d->context->token,
+        .password = dag_password(d, n, &a),
         .node = arena_printf(&a, "%" PRIu64, n->id),
         .parent = dag_parent_text(d, n, &a),
         .token = arena_printf(&a, DAG_RUN_TOKEN, d->client, n->id, n->attempts),

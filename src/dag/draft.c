@@ -267,6 +267,7 @@ static int check_all(struct drafting *d, const struct json *list)
         TRY(read_node(d, at++, v));
     for (uint32_t i = 0; i < d->draft.count; i++) {
         TRY(read_parents(d, i));
+        d->draft.root_count += !d->nodes[i].parent_count;
         TRY(check_branch(d, i));
     }
     return plan_has_cycle(d->specs, d->draft.count, &cycle) ? reject_cycle(d, &cycle) : 0;

@@ -45,6 +45,7 @@ struct draft {
     uint32_t chunk_count;
     struct dag_node **parents; /* existing nodes that are parents */
     uint32_t parent_count;
+    uint32_t root_count; /* new nodes without any parent */
 };
 
 void graph_release(struct graph *g);

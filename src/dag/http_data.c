@@ -329,7 +329,7 @@ void http_put_value(struct http_request *r)
     struct dag_node *n = http_node(r);
     char pid[24];
 
-    if (!n || !may_put(r, d, n))
+    if (!n || !dag_may_change(r, n) || !may_put(r, d, n))
         return;
     if (in->start.p && !in->start.len && (node_value(n, in->key) || spec_value(r, n))) {
         http_reply_errorf(r, 409, "'%.*s' is set already", STR_ARGS(in->key));

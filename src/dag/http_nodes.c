@@ -190,6 +190,10 @@ void http_post_nodes(struct http_request *r)
         http_reply_err(r, err, why.text);
         return;
     }
+    if (!dag_may_add(r, &draft)) {
+        draft_release(&draft);
+        return;
+    }
     struct dag_call *c = dag_call_new(r);
     json_open(&c->out, '[');
     for (uint32_t i = 0; i < draft.count; i++)
@@ -272,7 +276,7 @@ void http_delete_node(struct http_request *r)
     CLEANUP(plan_changes_release) struct plan_changes all = {0};
     struct err_info why;
 
-    if (!n)
+    if (!n || !dag_may_change(r, n))
         return;
     struct dag_call *c = dag_call_new(r);
     if (in->chain)

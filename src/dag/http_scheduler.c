@@ -57,6 +57,17 @@ void http_get_scheduler(struct http_request *r)
     http_reply(r, 200, buf_str(&b));
 }
 
+/* The same of nodes that the request changes. */
+static bool nodes_may_change(struct http_request *r)
+{
+    const struct dag_in *in = r->in;
+    const struct dag *d = r->arg;
+    bool may = nodes_exist(r);
+    for (size_t i = 0; may && i < in->id_count; i++)
+        may = dag_may_change(r, graph_find(&d->graph, (uint64_t)in->ids[i]));
+    return may;
+}
+
 /* A call that changes the nodes of a request, and counts the changes that are not durable yet. */
 static struct dag_call *nodes_call(struct http_request *r)
 {
@@ -86,7 +97,7 @@ static void on_change(void *arg, int err)
 void http_put_kill(struct http_request *r)
 {
     struct dag *d = r->arg;
-    if (!nodes_exist(r))
+    if (!nodes_may_change(r))
         return;
     struct dag_call *c = nodes_call(r);
     for (size_t i = 0; i < c->count; i++)
@@ -99,7 +110,7 @@ void http_put_retry(struct http_request *r)
     const struct dag_in *in = r->in;
     struct dag *d = r->arg;
     struct err_info why;
-    if (!nodes_exist(r))
+    if (!nodes_may_change(r))
         return;
     for (size_t i = 0; i < in->id_count; i++)
         if (dag_check_retry(d, graph_find(&d->graph, (uint64_t)in->ids[i]), &why)) {
@@ -159,12 +170,15 @@ static void put_list(struct buf *b, const char *key, const char *const *list)
 static void put_run(struct buf *b, struct dag *d, const struct dag_node *n, struct arena *a)
 {
     struct node_command c;
+    const char *password = dag_password(d, n, a);
     dag_command(d, n, a, &c);
     json_open(b, '{');
     http_member_id(b, "node", n->id);
     json_member_int(b, "attempt", n->attempts);
     json_member_int(b, "store", d->client);
     json_member_text(b, "parent", str_of(dag_parent_text(d, n, a)));
+    if (password)
+        json_member_text(b, "password", str_of(password));
     put_list(b, "argv", c.argv);
     put_list(b, "env", c.env);
     if (c.cwd)
@@ -178,7 +192,7 @@ void http_post_start(struct http_request *r)
     const struct dag_in *in = r->in;
     struct dag_node *n = http_node(r);
     CLEANUP(buf_release) struct buf b = {0};
-    if (!n)
+    if (!n || !dag_may_be_agent(r))
         return;
     if (n->agent != in->clientid || n->task != in->task || n->kill_asked) {
         http_reply_errorf(r, 409,
@@ -215,7 +229,7 @@ void http_get_kills(struct http_request *r)
     struct dag *d = r->arg;
     uint64_t key = dag_key("kill", in->clientid), after = (uint64_t)in->after;
     CLEANUP(buf_release) struct buf b = {0};
-    if (!http_is_ready(r))
+    if (!http_is_ready(r) || !dag_may_be_agent(r))
         return;
     struct http_watch w = http_watch(r, &d->topic, &key, 1);
     if (after > d->kill_number)
@@ -244,7 +258,7 @@ void http_post_done(struct http_request *r)
     struct run_end end = {.how = (enum run_how)in->how, .status = (int)in->status};
     struct dag *d = r->arg;
     struct dag_node *n = http_node(r);
-    if (!n)
+    if (!n || !dag_may_be_agent(r))
         return;
     if (!dag_is_run_by(n, in->clientid, in->attempt)) {
         http_reply_errorf(r, 409,

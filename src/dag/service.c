@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
+#include "server/auth.h"
 #include "server/ground.h"
 #include "server/leader.h"
 
@@ -391,6 +392,8 @@ static void module_close(void *module)
         LOCKED(&d->lock);
         d->closing = true;
     }
+    if (d->context->auth)
+        auth_set_nodes(d->context->auth, NULL, NULL);
     dag_observe(d, false);
     end_dag(d, DROVER_CLOSED);
     runner_close(d->agent.runner);
@@ -427,6 +430,15 @@ static struct dag *open_dag(struct context *h)
     return d;
 }
 
+/* For auth.h: whether a command of this attempt may be running. */
+static bool runs(void *arg, uint64_t node, uint32_t attempt)
+{
+    const struct dag *d = arg;
+    const struct dag_node *n = graph_find(&d->graph, node);
+    return n && n->attempts == attempt && n->agent &&
+           !node_state_is_terminal(graph_state(&d->graph, n));
+}
+
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     if (log_dir)
@@ -442,6 +454,8 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     for (int kind = 0; kind < BUCKET_KINDS; kind++)
         ground_lead(h, DAG_KIND_ROOTS[kind]);
     ground_lead(h, DAG_HEAD);
+    if (h->auth)
+        auth_set_nodes(h->auth, runs, d);
     if (err)
         module_close(d);
     else

@@ -327,6 +327,14 @@ bool http_is_ready(struct http_request *r);
 /* The node that the request names, or NULL after an answer. */
 struct dag_node *http_node(struct http_request *r);
 
+/* rights.c: whether the sender may. False after the answer 403. */
+bool dag_may_change(struct http_request *r, const struct dag_node *n);
+bool dag_may_add(struct http_request *r, const struct draft *draft);
+bool dag_may_be_agent(struct http_request *r);
+
+/* The token of the command of a node that runs, in the arena; NULL: it needs none. */
+const char *dag_password(const struct dag *d, const struct dag_node *n, struct arena *a);
+
 /*
  * Checks `start` and `pid` of a page. False after an answer: 400, or 410 when the pid is neither of
  * these two. Without `start` the page is the first, and *ret_start is not set.

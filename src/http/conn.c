@@ -158,6 +158,8 @@ static enum conn_phase phase_of(const struct conn *c)
         return CONN_LINGER;
     if (c->writing.len)
         return CONN_WRITE;
+    if (c->denied)
+        return CONN_DENIED;
     if (c->reading)
         return CONN_BODY;
     if (c->first)
@@ -191,7 +193,8 @@ static void set_phase(struct conn *c, enum conn_phase phase)
         const int64_t times_ms[] = {
             [CONN_IDLE] = o->idle_timeout_ms,    [CONN_HEAD] = o->request_timeout_ms,
             [CONN_BODY] = o->request_timeout_ms, [CONN_BUSY] = 0, /* no timeout */
-            [CONN_WRITE] = o->write_timeout_ms,  [CONN_LINGER] = HTTP_LINGER_MS,
+            [CONN_WRITE] = o->write_timeout_ms,  [CONN_DENIED] = HTTP_DENIED_MS,
+            [CONN_LINGER] = HTTP_LINGER_MS,
         };
         c->phase = phase;
         c->deadline_ms = times_ms[phase] ? uv_now(c->tcp.loop) + (uint64_t)times_ms[phase] : 0;
@@ -206,6 +209,8 @@ static void on_timer(uv_timer_t *timer)
     topic_expire(c, now);
     if (!c->deadline_ms || c->deadline_ms > now)
         arm_timer(c);
+    else if (c->phase == CONN_DENIED)
+        access_deny(c->denied);
     else if (c->phase == CONN_BODY)
         exchange_refuse(c->reading, 408, "the body did not arrive in time");
     else if (c->phase == CONN_HEAD)
@@ -300,6 +305,8 @@ static void on_closed(uv_handle_t *h)
     if (--c->open_handles)
         return;
     server_forget(c->server, c);
+    identity_drop(c->who);
+    buf_release(&c->credential);
     buf_release(&c->in);
     buf_release(&c->out);
     buf_release(&c->writing);
@@ -312,7 +319,7 @@ void conn_close(struct conn *c)
         return;
     c->closing = true;
     make_not_due(c);
-    c->reading = NULL;
+    c->reading = c->denied = NULL;
     while (c->first) {
         struct exchange *x = c->first;
         c->first = x->next;

@@ -66,7 +66,16 @@ struct exchange {
 };
 
 /* What a connection waits for. Each has its timeout (conn.c). */
-enum conn_phase { CONN_NONE, CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_BUSY, CONN_WRITE, CONN_LINGER };
+enum conn_phase {
+    CONN_NONE,
+    CONN_IDLE,
+    CONN_HEAD,
+    CONN_BODY,
+    CONN_BUSY,
+    CONN_WRITE,
+    CONN_DENIED,
+    CONN_LINGER
+};
 
 /* A socket that the server listens on. */
 struct listener {
@@ -95,6 +104,11 @@ struct conn {
 
     enum conn_phase phase;
     uint64_t deadline_ms; /* of the phase, in the loop's time; 0: none */
+
+    struct identity *who;    /* of the last request; NULL: none yet, or nobody is identified */
+    struct buf credential;   /* that it had */
+    uint64_t who_generation; /* of the rights, then */
+    struct exchange *denied; /* it had a wrong token, and is answered later */
 
     struct buf in;            /* bytes not yet parsed */
     size_t scanned;           /* of them, by head_scan() */
@@ -229,6 +243,13 @@ void topic_pass_on(struct exchange *x); /* wakes the next for what it was woken 
 void topic_expire(struct conn *c, uint64_t now_ms);
 uint64_t topic_due_ms(const struct conn *c);
 
+/* access.c */
+
+/* Whether the sender of a request may send it; if not, it is answered, or will be. */
+bool access_check(struct exchange *x);
+bool access_reaches(struct exchange *x); /* the same, by the names in its fields */
+void access_deny(struct exchange *x);    /* the answer to a wrong token, when its time has come */
+
 /* server.c */
 
 void server_free_if_done(struct http_server *s);                 /* after http_close() */
@@ -241,6 +262,9 @@ int listener_open_address(struct http_server *s, const struct sockaddr_storage *
                           struct err_info *ret_error);
 int listener_open_socket(struct http_server *s, int fd, struct err_info *ret_error);
 void listeners_close(struct http_server *s);
+
+/* "127.0.0.1:8048" or "[::1]:8048". Returns where the port begins, with its colon. */
+const char *listener_put_address(char *text, size_t size, const struct sockaddr_storage *address);
 
 /*
  * Whether a Host names this server: empty (HTTP/1.0), a loopback name or the server's address with

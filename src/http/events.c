@@ -302,7 +302,7 @@ static void get_events(struct http_request *r)
     FIELD_TEXT(IN_QUERY, struct events_in, filter[field], name, 0, INT64_MAX, help)
 
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/v1/events", get_events, 0, "Follow changes as Server-Sent Events",
+    {METHOD_GET, "/v1/events", get_events, ROLE_READ, "Follow changes as Server-Sent Events",
      "followEvents", .reply = "text/event-stream",
      ROUTE_IN(
          struct events_in,

@@ -54,6 +54,8 @@ static void release(struct exchange *x)
 void exchange_free(struct exchange *x)
 {
     struct http_server *s = x->server;
+    identity_drop(x->request.who);
+    x->request.who = NULL;
     if (s->spare_count == SPARE_MAX) {
         release(x);
         return;
@@ -112,7 +114,7 @@ void request_handle(struct exchange *x)
     if (err)
         reply_with(r, drover_err_http_status(err), drover_err_name(err),
                    e.field[0] ? e.field : NULL, e.why.text);
-    else
+    else if (access_reaches(x))
         x->row->route->handler(r);
 }
 
@@ -132,8 +134,9 @@ void exchange_run(struct exchange *x)
 void http_take_memory(struct http_request *r, struct http_memory *ret_memory)
 {
     struct exchange *x = (struct exchange *)r;
-    *ret_memory = (struct http_memory){r->arena, x->text, x->body};
+    *ret_memory = (struct http_memory){r->arena, x->text, x->body, r->who};
     r->arena = (struct arena){0};
+    r->who = NULL;
     x->text = x->body = (struct buf){0};
 }
 
@@ -142,6 +145,7 @@ void http_memory_release(struct http_memory *m)
     arena_release(&m->arena);
     buf_release(&m->head);
     buf_release(&m->body);
+    identity_drop(m->who);
     *m = (struct http_memory){0};
 }
 
@@ -213,13 +217,6 @@ static size_t body_len_max(const struct exchange *x)
     return x->row->route->flags & ROUTE_LARGE ? HTTP_LARGE_BODY_LEN_MAX : HTTP_BODY_LEN_MAX;
 }
 
-static bool is_allowed(const struct exchange *x)
-{
-    const char *token = x->server->options.token;
-    return !token || (x->row && x->row->route->flags & ROUTE_OPEN) ||
-           token_fits(token, head_field(&x->request.head, "Authorization"));
-}
-
 /* The head is valid and has its route: dispatches the request, or waits for its body. */
 static void begin_body(struct exchange *x)
 {
@@ -249,10 +246,9 @@ static void begin(struct exchange *x)
     }
     if (!known)
         x->row = router_find(&c->server->router, h->method, h->path, x->request.params, &allow);
-    if (!is_allowed(x)) {
-        http_add_header(&x->request, "WWW-Authenticate", STR("Bearer"));
-        exchange_refuse(x, 401, "a token is needed: Authorization: Bearer TOKEN");
-    } else if (!x->row) {
+    if (!access_check(x))
+        return;
+    if (!x->row) {
         answer_no_route(x, allow);
     } else if (h->content_len > body_len_max(x)) {
         exchange_refuse(x, 413, "the body is too long");

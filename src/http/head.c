@@ -10,7 +10,6 @@
 #include <strings.h>
 
 #include "base/mem.h"
-#include "base/secret.h"
 
 ssize_t head_scan(const char *p, size_t len, size_t *scanned)
 {
@@ -373,44 +372,4 @@ const char *query_parse(struct arena *a, struct str text, struct query *ret_quer
     }
     *ret_query = q;
     return NULL;
-}
-
-/* The token. */
-
-static bool is_token(const char *text)
-{
-    size_t len = strlen(text);
-    if (len < TOKEN_LEN_MIN)
-        return false;
-    for (size_t i = 0; i < len; i++)
-        if (text[i] <= ' ' || text[i] > '~')
-            return false;
-    return true;
-}
-
-int token_read(const char *path, char **ret_token, struct err_info *ret_error)
-{
-    char line[TOKEN_LEN_MAX + 2];
-    TRY(secret_read(path, line, sizeof line, ret_error));
-    if (!is_token(line) || strlen(line) > TOKEN_LEN_MAX)
-        return err_set(ret_error, DROVER_BAD_ARGUMENT,
-                       "%s does not begin with a token: a line of %d to %d visible characters",
-                       path, TOKEN_LEN_MIN, TOKEN_LEN_MAX);
-    *ret_token = mem_dup(line, strlen(line));
-    return 0;
-}
-
-bool token_fits(const char *token, const struct str *authorization)
-{
-    static const struct str scheme = STR("Bearer ");
-    size_t len = strlen(token);
-    if (!authorization || authorization->len < scheme.len ||
-        strncasecmp(authorization->p, scheme.p, scheme.len) != 0)
-        return false;
-    struct str given =
-        trimmed((struct str){authorization->p + scheme.len, authorization->len - scheme.len});
-    unsigned different = given.len != len;
-    for (size_t i = 0; i < given.len; i++)
-        different |= (unsigned char)given.p[i] ^ (unsigned char)token[i % len];
-    return !different;
 }

@@ -1,6 +1,5 @@
 /*
- * head - the parts of an HTTP request: its head, a chunked body, the query, the token; a
- * cache of heads. Pure.
+ * head - the parts of an HTTP request: its head, a chunked body, the query; a cache of heads. Pure.
  *
  * In order: head_scan() over the bytes that have arrived, until it finds the end of the head or an
  * invalid byte; then head_parse() over the head. A head that passes both has one meaning only: each
@@ -105,19 +104,10 @@ const char *query_parse(struct arena *a, struct str text, struct query *ret_quer
 
 bool query_has(const struct query *q, struct str name);
 
-/* The secret of a client: "Authorization: Bearer TOKEN". */
-enum { TOKEN_LEN_MIN = 16, TOKEN_LEN_MAX = 1024 };
-
-/* Reads the first line of a file: visible ASCII, no spaces. The caller frees it. */
-int token_read(const char *path, char **ret_token, struct err_info *ret_error);
-
-/* Whether the value of an Authorization header has the token. Takes constant time. */
-bool token_fits(const char *token, const struct str *authorization);
-
 /*
  * Parsed heads of earlier requests. Clients repeat their heads: one that equals, byte for byte, a
  * head that was parsed and routed before is not parsed again. Only what is the same for every
- * connection is cached; the Host and the token are checked each time.
+ * connection is cached; the Host and the sender are checked each time.
  */
 enum {
     HEAD_CACHE_MAX = 256,

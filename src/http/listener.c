@@ -19,8 +19,7 @@ enum {
     DEAD_MS = 60 * 1000, /* and dropped if it does not acknowledge for so long */
 };
 
-/* "127.0.0.1:8048" or "[::1]:8048". Returns where the port begins, with its colon. */
-static const char *put_address(char *text, size_t size, const struct sockaddr_storage *address)
+const char *listener_put_address(char *text, size_t size, const struct sockaddr_storage *address)
 {
     char host[INET6_ADDRSTRLEN] = "";
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
@@ -35,7 +34,7 @@ static const char *put_address(char *text, size_t size, const struct sockaddr_st
 static void name_internet(struct listener *l, const struct sockaddr_storage *address)
 {
     char text[64];
-    const char *port = put_address(text, sizeof text, address);
+    const char *port = listener_put_address(text, sizeof text, address);
     snprintf(l->port_suffix, sizeof l->port_suffix, "%s", port);
     snprintf(l->url, sizeof l->url, "http://%s", text);
     l->any_address = address_is_any(address);
@@ -162,7 +161,7 @@ static bool is_address_of(const struct conn *c, struct str host)
     if (!c->listener->any_address ||
         uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&address, &len) != 0)
         return false;
-    put_address(text, sizeof text, &address);
+    listener_put_address(text, sizeof text, &address);
     return is_same(host, text);
 }
 

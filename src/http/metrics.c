@@ -221,8 +221,8 @@ static void get_metrics(struct http_request *r)
 }
 
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/metrics", get_metrics, 0, "Read the metrics, for Prometheus", "getMetrics",
-     .reply = "text/plain"},
+    {METHOD_GET, "/metrics", get_metrics, ROLE_READ, "Read the metrics, for Prometheus",
+     "getMetrics", .reply = "text/plain"},
 };
 
 struct route_table metrics_routes(struct metrics *m)

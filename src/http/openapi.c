@@ -274,6 +274,7 @@ static const struct {
     {"307", "Another server leads: send the same request to the URL in Location"},
     {"400", "The request is not valid"},
     {"401", "The token is missing or wrong"},
+    {"403", "The sender may not do this"},
     {"404", "Not found"},
     {"409", "Refused. Nothing was changed"},
     {"410", "It has ended"},
@@ -291,7 +292,7 @@ static const struct {
 static bool is_common(const struct route *route, const char *number)
 {
     return strstr("400 421 431 500", number) ||
-           (!strcmp(number, "401") && !(route->flags & ROUTE_OPEN)) ||
+           (strstr("401 403", number) && !(route->flags & ROUTE_OPEN)) ||
            (route->method != METHOD_GET && strstr("413 415", number));
 }
 
@@ -331,6 +332,16 @@ static void put_responses(struct buf *b, const struct route *route)
     emit(b, "}");
 }
 
+/* One of these is needed. */
+static void put_roles(struct buf *b, unsigned roles)
+{
+    emit(b, "'x-roles':[");
+    for (unsigned role = 1; role < ROLE_ALL; role *= 2)
+        if (roles & role)
+            emit(b, "'%s'", role_name((enum role)role));
+    emit(b, "]");
+}
+
 static void put_operation(struct buf *b, const struct router_row *row)
 {
     static const char *const names[] = {"get", "post", "put", "delete"};
@@ -341,6 +352,7 @@ static void put_operation(struct buf *b, const struct router_row *row)
         emit(b, "'operationId':'%s'", route->id);
     if (route->flags & ROUTE_OPEN)
         emit(b, "'security':[]");
+    put_roles(b, route->flags & ROLE_ALL);
     put_parameters(b, row->fields);
     if (row->has_body)
         put_request_body(b, row);

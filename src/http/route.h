@@ -28,8 +28,8 @@
  *     }
  *
  *     const struct route DOMAIN_ROUTES[] = {
- *         {METHOD_PUT, "/v1/domains/{domain}", put_domain, ROUTE_WORKER, "Set a domain",
- *          "setDomain", .reply = "count:int next?:text|null",
+ *         {METHOD_PUT, "/v1/domains/{domain}", put_domain, ROLE_WORK | ROUTE_WORKER,
+ *          "Set a domain", "setDomain", .reply = "count:int next?:text|null",
  *          .errors = "404 No such domain\n409 The domain is full\n503",
  *          .example = "{\"hosts\": [1, 2], \"comment\": \"new\"}",
  *          ROUTE_IN(struct domain_in,
@@ -70,19 +70,36 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/identity.h"
 #include "base/json.h"
 #include "base/str.h"
 
 /* The first four may stand in a route; a request may come with any other. */
 enum method { METHOD_GET, METHOD_POST, METHOD_PUT, METHOD_DELETE, METHOD_OTHER };
 
+/* Beside the roles (enum role), of which the sender needs one. */
 enum route_flag {
-    ROUTE_WORKER = 1, /* the handler runs on a thread of the pool and may block */
-    ROUTE_OPEN = 2,   /* answers without a token */
-    ROUTE_LARGE = 4,  /* its body may have HTTP_LARGE_BODY_LEN_MAX */
+    ROUTE_WORKER = 256, /* the handler runs on a thread of the pool and may block */
+    ROUTE_OPEN = 512,   /* answers anybody */
+    ROUTE_LARGE = 1024, /* its body may have HTTP_LARGE_BODY_LEN_MAX */
+
+    /*
+     * The handler itself keeps to the limits of the sender (http_reaches). Other routes are open to
+     * a sender with limits only if a field names a group, a world or a queue within them.
+     */
+    ROUTE_LIMITS = 2048,
 };
 
-enum route_field_where { IN_PATH = 1, IN_QUERY = 2, IN_BODY = 4, REQUIRED = 8 };
+/* Where a field stands; and that it is the name of something that senders are limited to. */
+enum route_field_where {
+    IN_PATH = 1,
+    IN_QUERY = 2,
+    IN_BODY = 4,
+    REQUIRED = 8,
+    NAMES_GROUP = 16 << SCOPE_GROUP,
+    NAMES_WORLD = 16 << SCOPE_WORLD,
+    NAMES_QUEUE = 16 << SCOPE_QUEUE,
+};
 
 enum route_field_kind {
     FIELD_KIND_TEXT,    /* struct str; p is NULL where it is missing */
@@ -160,7 +177,7 @@ struct route {
     enum method method;
     const char *pattern; /* see below */
     route_fn *handler;
-    int flags;           /* enum route_flag */
+    unsigned flags;      /* the roles and enum route_flag */
     const char *summary; /* an imperative, without full stop */
     const char *id;      /* of the operation in OpenAPI */
     const char *reply;   /* the shape of 200 */

@@ -167,10 +167,10 @@ static void get_openapi(struct http_request *r)
 }
 
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/v1", get_v1, 0, "List the routes", "listRoutes",
+    {METHOD_GET, "/v1", get_v1, ROLE_READ | ROUTE_LIMITS, "List the routes", "listRoutes",
      .reply = "[(method:text path:text summary:text)]"},
-    {METHOD_GET, "/v1/openapi.json", get_openapi, 0, "Describe the routes as OpenAPI", "getOpenapi",
-     .reply = "object"},
+    {METHOD_GET, "/v1/openapi.json", get_openapi, ROLE_READ | ROUTE_LIMITS,
+     "Describe the routes as OpenAPI", "getOpenapi", .reply = "object"},
 };
 
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count)
@@ -183,6 +183,8 @@ void http_serve(struct http_server *s, const struct route_table *tables, size_t 
     head_cache_release(&s->heads);
     router_release(&s->router);
     router_build(&s->router, all, count + 1);
+    for (size_t i = 0; s->options.identify && i < s->router.count; i++)
+        assert(s->router.rows[i].route->flags & (ROLE_ALL | ROUTE_OPEN));
     register_metrics(s);
 }
 

@@ -22,7 +22,8 @@
  * answers leave in the order of their requests.
  *
  * What always holds: every input has a limit (below). A request with an ambiguous head, chunk or
- * query is refused with 400. With a token configured, a request without it gets 401. The Host of a
+ * query is refused with 400. A wrong token gets 401, a request that its sender may not send 401 or
+ * 403, before its body is read. The Host of a
  * request is one of the server's, so that a page whose name was pointed at this machine (DNS
  * rebinding) gets 421. A POST, and any other change with a body, is application/json, which no form
  * can send, so that a page from another origin gets 415. Every error has the body
@@ -38,6 +39,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/identity.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "http/head.h"
@@ -58,6 +60,7 @@ enum {
     HTTP_REQUEST_TIMEOUT_MS = 10 * 1000, /* for the head, and again for the body */
     HTTP_IDLE_TIMEOUT_MS = 60 * 1000,    /* between two requests */
     HTTP_WRITE_TIMEOUT_MS = 30 * 1000,   /* for the client to read its answer */
+    HTTP_DENIED_MS = 250,                /* until a wrong token is answered */
     HTTP_LINGER_MS = 1000,               /* after the last answer, for the client to close */
 };
 
@@ -69,6 +72,7 @@ struct http_request {
     void *in;                /* what the fields of the route were read into */
     const struct json *json; /* the body; NULL: none, or a route without fields */
     void *arg;               /* of the route table */
+    struct identity *who;    /* who sent it; NULL: anybody may do everything */
 
     /* Set by a handler of the loop that answers later. */
     void (*gone)(struct http_request *r);
@@ -99,6 +103,15 @@ void http_reply_err(struct http_request *r, int err, const char *message_or_null
 void http_reply_field(struct http_request *r, const char *field, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/*
+ * Rights. The route names the roles of which one is needed; a handler asks for more where that
+ * depends on the request, and forbids: 403.
+ */
+bool http_may(const struct http_request *r, unsigned roles);
+bool http_reaches(const struct http_request *r, enum identity_scope scope, struct str name);
+void http_forbid(struct http_request *r, unsigned roles);
+void http_forbid_name(struct http_request *r, struct str name); /* beyond the limits */
+
 /* Several reasons at once; the code is that of err. */
 void http_reply_reasons(struct http_request *r, int err, const char *const *reasons, size_t count);
 
@@ -106,6 +119,7 @@ void http_reply_reasons(struct http_request *r, int err, const char *const *reas
 struct http_memory {
     struct arena arena;
     struct buf head, body;
+    struct identity *who;
 };
 
 /*
@@ -210,6 +224,16 @@ size_t http_topic_parked(struct http_topic *t, uint64_t key);
 
 struct metrics;
 
+/* The other end of a connection. */
+struct http_peer {
+    bool is_unix; /* connected by a Unix socket */
+    uid_t user;   /* on a Unix socket; -1: unknown */
+    bool is_loopback;
+    char address[64]; /* "127.0.0.1:40112", "unix"; empty: it has left */
+};
+
+void http_peer(const struct http_request *r, struct http_peer *ret_peer);
+
 struct http_options {
     const struct sockaddr_storage *addresses; /* port 0: any free one */
     size_t address_count;
@@ -217,8 +241,18 @@ struct http_options {
     size_t socket_count;
     int64_t request_timeout_ms; /* 0: HTTP_REQUEST_TIMEOUT_MS, and so on */
     int64_t idle_timeout_ms, write_timeout_ms;
-    size_t connections_max;   /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
-    const char *token;        /* required except on ROUTE_OPEN; NULL: none */
+    size_t connections_max; /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
+
+    /*
+     * Recognises a client by where it comes from and its token, which is empty if it has none:
+     * returns a reference; NULL: the token is wrong. NULL: anybody may do everything. A change of
+     * *generation ends what was recognised before. refused: a request was answered with 401 or 403.
+     */
+    struct identity *(*identify)(void *access_arg, const struct http_peer *peer, struct str token);
+    void (*refused)(void *access_arg, const struct http_request *r, int status);
+    const atomic_uint_fast64_t *generation;
+    void *access_arg;
+
     const char *const *hosts; /* further names for Host, with or without port */
     size_t host_count;
     struct metrics *metrics;      /* NULL: not counted */

@@ -11,12 +11,18 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/place.h"
+#include "base/secret.h"
 #include "http/curl.h"
 
-enum { REDIRECTS_MAX = 5, WAIT_SLICE_MS = 60 * 1000, STOP_GRACE_MS = 1000 };
+enum { REDIRECTS_MAX = 5, WAIT_SLICE_MS = 60 * 1000, STOP_GRACE_MS = 1000, TOKEN_SIZE = 1025 };
+
+#define UNIX "unix:"
 
 struct transport {
     char *servers[TRANSPORT_SERVERS_MAX]; /* as configured */
@@ -64,6 +70,8 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
 static char *origin_of(const char *url)
 {
     const char *authority = strstr(url, "://");
+    if (!strncmp(url, UNIX, strlen(UNIX)) && url[strlen(UNIX)] == '/')
+        return mem_dup(url, strlen(url));
     if (!authority || authority == url ||
         (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0))
         return NULL;
@@ -76,7 +84,8 @@ static char *origin_of(const char *url)
 static char *server_origin(struct str text)
 {
     CLEANUP(buf_release) struct buf url = {0};
-    buf_printf(&url, "%s%.*s", memmem(text.p, text.len, "://", 3) ? "" : "http://", STR_ARGS(text));
+    bool whole = memmem(text.p, text.len, "://", 3) || str_starts(text, STR(UNIX));
+    buf_printf(&url, "%s%.*s", whole ? "" : "http://", STR_ARGS(text));
     char *origin = origin_of(buf_text(&url));
     if (origin && strspn(url.p + strlen(origin), "/") != url.len - strlen(origin)) {
         free(origin);
@@ -113,10 +122,37 @@ static bool add_servers(struct transport *t, struct str list)
     return true;
 }
 
+/* The servers of this user, where none is named. */
+static const char *default_servers(struct buf *b)
+{
+    struct stat st;
+    buf_put_str(b, STR(UNIX));
+    if (!place_socket(b) || stat(buf_text(b) + strlen(UNIX), &st) || !S_ISSOCK(st.st_mode))
+        b->len = 0;
+    buf_printf(b, "%s" TRANSPORT_SERVER_DEFAULT, b->len ? "," : "");
+    return buf_text(b);
+}
+
+/* The token of this user's server. NULL: there is none, or somebody else listens at its place. */
+static const char *default_token(char *line, size_t size)
+{
+    CLEANUP(buf_release) struct buf path = {0};
+    uid_t listener;
+    if (!place_port_user(TRANSPORT_PORT_DEFAULT, &listener) ||
+        (listener != 0 && listener != geteuid()))
+        return NULL;
+    place_data(&path);
+    buf_printf(&path, "/" PLACE_ADMIN_TOKEN);
+    return secret_read(buf_text(&path), line, size, NULL) || !*line ? NULL : line;
+}
+
 int transport_open(const char *server, const char *token, struct transport **ret_transport,
                    struct err_info *ret_error)
 {
-    server = server ? server : TRANSPORT_SERVER_DEFAULT;
+    CLEANUP(buf_release) struct buf servers = {0};
+    char own[TOKEN_SIZE];
+    token = server || token ? token : default_token(own, sizeof own);
+    server = server ? server : default_servers(&servers);
     const struct curl *curl = curl_load(ret_error);
     if (!curl)
         return DROVER_IO;
@@ -285,10 +321,13 @@ static int call_one(struct transport *t, const char *origin, const struct transp
 {
     struct curl_slist *headers = make_headers(t, r);
     CLEANUP(buf_release) struct buf url = {0};
+    bool local = !strncmp(origin, UNIX, strlen(UNIX));
     long status = 0;
     CURLcode code;
     int err;
-    buf_printf(&url, "%s%s", origin, r->path);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_UNIX_SOCKET_PATH,
+                              local ? origin + strlen(UNIX) : NULL);
+    buf_printf(&url, "%s%s", local ? "http://localhost" : origin, r->path);
     set_request(t, r, buf_text(&url), headers);
     t->body = &answer->body;
     answer->body.len = 0;

@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
+#define TRANSPORT_PORT_DEFAULT 8048
 #define TRANSPORT_SERVER_DEFAULT "http://127.0.0.1:8048"
 
 enum {
@@ -39,8 +40,12 @@ struct transport_answer {
 struct transport;
 
 /*
- * server: URLs, comma-separated; "host:port" means http://; NULL: the default. token: NULL: none.
- * Fails if a URL is not valid. Does not connect.
+ * server: URLs, comma-separated; "host:port" means http://, "unix:PATH" is a Unix socket. token:
+ * NULL: none. Fails if a URL is not valid. Does not connect.
+ *
+ * Without a server: the Unix socket of this user's server, then TRANSPORT_SERVER_DEFAULT. Without a
+ * token either, the token in the data directory of this user's server is used, if the process that
+ * listens there is this user's or root's: anybody else could listen there to get it.
  */
 int transport_open(const char *server, const char *token, struct transport **ret_transport,
                    struct err_info *ret_error);

@@ -187,7 +187,7 @@ static int put_queue(struct buf *b, const struct queues *qs, const char *name,
 }
 
 static int put_queues(struct buf *b, const struct queues *qs, const char *after, int64_t limit,
-                      const struct queue_module *m)
+                      const struct http_request *r)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int err = queues_list(qs, &names);
@@ -196,8 +196,11 @@ static int put_queues(struct buf *b, const struct queues *qs, const char *after,
         i++;
     json_open(b, '{');
     json_member_open(b, "queues", '[');
-    for (; !err && i < names.count && limit > 0; i++, limit--)
-        err = put_queue(b, qs, names.names[i], m);
+    for (; !err && i < names.count && limit > 0; i++)
+        if (http_reaches(r, SCOPE_QUEUE, str_of(names.names[i]))) {
+            err = put_queue(b, qs, names.names[i], r->arg);
+            limit--;
+        }
     json_close(b, ']');
     if (i && i < names.count)
         json_member_text(b, "next", str_of(names.names[i - 1]));
@@ -212,7 +215,7 @@ static void get_queues(struct http_request *r)
     struct queues qs;
     CLEANUP(buf_release) struct buf b = {0};
     if (queue_enter(r, &qs) &&
-        queue_leave(r, &qs, put_queues(&b, &qs, arena_text(&r->arena, in->after), limit, r->arg)))
+        queue_leave(r, &qs, put_queues(&b, &qs, arena_text(&r->arena, in->after), limit, r)))
         http_reply(r, 200, buf_str(&b));
 }
 
@@ -298,7 +301,8 @@ static void get_keeper(struct http_request *r)
 /* Routes. */
 
 /* clang-format off */
-#define QUEUE_FIELD(help) FIELD_TEXT(IN_PATH, struct queue_in, queue, "queue", 1, INT64_MAX, help)
+#define QUEUE_FIELD(help) FIELD_TEXT(IN_PATH | NAMES_QUEUE, struct queue_in, queue, "queue", 1, \
+                                     INT64_MAX, help)
 #define WAIT FIELD_INT(IN_QUERY, struct queue_in, wait_ms, "wait", 0, WAIT_MS_MAX, \
                        "Wait so many milliseconds for a message")
 #define NAME "Name of the queue"
@@ -313,12 +317,13 @@ static const struct route_shape SHAPES[] = {
 };
 
 static const struct route ROUTES[] = {
-    {METHOD_POST, "/v1/queues", post_queue, ROUTE_WORKER, "Create a queue", "createQueue",
-     .reply = "queue:text",
+    {METHOD_POST, "/v1/queues", post_queue, ROLE_SUBMIT | ROUTE_WORKER, "Create a queue",
+     "createQueue", .reply = "queue:text",
      .errors = "409 There is a queue of that name, or a group of tasks\n" ROUTE_LEADER,
-     ROUTE_IN(struct queue_in, FIELD_TEXT(IN_BODY, struct queue_in, queue, "queue", 1, INT64_MAX,
-                                          "Its name; 32 random hex digits unless given"))},
-    {METHOD_GET, "/v1/queues", get_queues, ROUTE_WORKER,
+     ROUTE_IN(struct queue_in,
+              FIELD_TEXT(IN_BODY | NAMES_QUEUE, struct queue_in, queue, "queue", 1, INT64_MAX,
+                         "Its name; 32 random hex digits unless given"))},
+    {METHOD_GET, "/v1/queues", get_queues, ROLE_READ | ROUTE_WORKER | ROUTE_LIMITS,
      "List the queues: how far each is processed, and by which worker", "listQueues",
      .reply = "queues:[Queue] next?:text", .errors = "503",
      ROUTE_IN(struct queue_in,
@@ -327,14 +332,14 @@ static const struct route ROUTES[] = {
               FIELD_INT(IN_QUERY, struct queue_in, limit, "limit", 0, INT64_MAX,
                         "At most so many, and at most 1000; 0: as many as that",
                         .preset = LIST_LIMIT))},
-    {METHOD_GET, "/v1/queues/{queue}", get_queue, ROUTE_WORKER, "Show a queue", "getQueue",
-     .reply = "Queue", .errors = NO_QUEUE,
+    {METHOD_GET, "/v1/queues/{queue}", get_queue, ROLE_READ | ROUTE_WORKER, "Show a queue",
+     "getQueue", .reply = "Queue", .errors = NO_QUEUE,
      ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME))},
-    {METHOD_DELETE, "/v1/queues/{queue}", delete_queue, ROUTE_WORKER,
+    {METHOD_DELETE, "/v1/queues/{queue}", delete_queue, ROLE_SUBMIT | ROUTE_WORKER,
      "Remove a queue and its messages", "removeQueue", .reply = "()",
      .errors = "404 No such queue\n" ROUTE_LEADER,
      ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME))},
-    {METHOD_POST, "/v1/queues/{queue}/messages", queue_post_messages, ROUTE_WORKER,
+    {METHOD_POST, "/v1/queues/{queue}/messages", queue_post_messages, ROLE_SUBMIT | ROUTE_WORKER,
      "Post messages", "postMessages", .reply = "id?:int ids?:[int] warning?:text",
      .errors = "404 No such queue\n" ROUTE_LEADER, .example = "{\"data\": \"a message\"}",
      ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME_OR_ERROR),
@@ -343,7 +348,7 @@ static const struct route ROUTES[] = {
               FIELD_LIST_(IN_BODY, struct queue_in, messages, message_count, "messages", 1,
                           POST_MAX, "Several, all or none; their ids are the answer", &MESSAGE_ITEM,
                           sizeof(struct str)))},
-    {METHOD_GET, "/v1/queues/{queue}/messages", queue_get_messages, ROUTE_WORKER,
+    {METHOD_GET, "/v1/queues/{queue}/messages", queue_get_messages, ROLE_READ | ROUTE_WORKER,
      "Read messages in order, after one of them", "readMessages", .reply = "messages:[Message]",
      .errors = "404 No such queue\n" ROUTE_LEADER,
      ROUTE_IN(struct queue_in, QUEUE_FIELD(NAME_OR_ERROR),
@@ -353,18 +358,18 @@ static const struct route ROUTES[] = {
                         "At most so many; 0: as many as fit, at most 1000",
                         .preset = MESSAGES_LIMIT),
               WAIT)},
-    {METHOD_GET, "/v1/posted", queue_get_posted, ROUTE_WORKER,
+    {METHOD_GET, "/v1/posted", queue_get_posted, ROLE_READ | ROUTE_WORKER | ROUTE_LIMITS,
      "List the queues that have new messages", "waitForMessages",
      .reply = "posted:int queues:[text]|null", .errors = ROUTE_LEADER,
      ROUTE_IN(struct queue_in,
               FIELD_INT(IN_QUERY, struct queue_in, posted, "after", 0, INT64_MAX,
                         "The number `posted` of the last answer"),
               WAIT)},
-    {METHOD_GET, "/v1/workers", get_workers, ROUTE_WORKER,
+    {METHOD_GET, "/v1/workers", get_workers, ROLE_READ | ROUTE_WORKER,
      "List the workers and the queues they handle", "listWorkers",
      .reply = "workers:[(worker:text queues:[text])]", .errors = "503"},
-    {METHOD_GET, "/v1/keeper", get_keeper, 0, "Show where workers meet", "getKeeper",
-     .reply = "keeper:text|null namespace:text"},
+    {METHOD_GET, "/v1/keeper", get_keeper, ROLE_READ | ROUTE_LIMITS, "Show where workers meet",
+     "getKeeper",     .reply = "keeper:text|null namespace:text"},
 };
 /* clang-format on */
 

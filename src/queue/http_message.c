@@ -213,7 +213,8 @@ static void run(struct periodic *p, void *arg)
  * {"posted": 4711, "queues": [...]}. A queue may stand twice; null: any queue. True: there are new
  * entries.
  */
-static bool message_feed_put(struct message_feed *n, int64_t after, struct buf *b)
+static bool message_feed_put(struct message_feed *n, int64_t after, const struct http_request *r,
+                             struct buf *b)
 {
     LOCKED(&n->lock);
     bool known = after >= n->first && after <= n->next && n->next - after <= FEED_KEPT;
@@ -224,8 +225,11 @@ static bool message_feed_put(struct message_feed *n, int64_t after, struct buf *
     json_key(b, "queues");
     if (known) {
         json_open(b, '[');
-        for (int64_t i = after; i < n->next; i++)
-            json_put_text(b, str_of(n->kept[(i - n->first) % FEED_KEPT]));
+        for (int64_t i = after; i < n->next; i++) {
+            struct str queue = str_of(n->kept[(i - n->first) % FEED_KEPT]);
+            if (http_reaches(r, SCOPE_QUEUE, queue))
+                json_put_text(b, queue);
+        }
         json_close(b, ']');
     } else {
         json_put_null(b);
@@ -370,7 +374,7 @@ void queue_get_posted(struct http_request *r)
     CLEANUP(buf_release) struct buf b = {0};
     if (!service_is_ready(module->context->tasks))
         queue_refuse_task(r, DROVER_NOT_LEADER);
-    else if (message_feed_put(module->feed, in->posted, &b) || !in->wait_ms ||
+    else if (message_feed_put(module->feed, in->posted, r, &b) || !in->wait_ms ||
              !http_park(r, &w, in->wait_ms))
         http_reply(r, 200, buf_str(&b));
 }

@@ -77,13 +77,13 @@ static void post_command(struct http_request *r)
     FIELD_TEXT(IN_PATH, struct command_in, command, "command", 1, 64, "Its name, or the word")
 
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/v1/keeper/commands", get_commands, 0, "List the four-letter words",
+    {METHOD_GET, "/v1/keeper/commands", get_commands, ROLE_READ, "List the four-letter words",
      "listKeeperCommands", .reply = "commands:[(command:text word:text method:=GET|POST)]"},
-    {METHOD_GET, "/v1/keeper/commands/{command}", get_command, 0,
+    {METHOD_GET, "/v1/keeper/commands/{command}", get_command, ROLE_READ,
      "Answer a four-letter word as JSON", "getKeeperCommand", .reply = "object",
      .errors = "404 No such command, or no ZooKeeper port",
      ROUTE_IN(struct command_in, COMMAND_FIELD)},
-    {METHOD_POST, "/v1/keeper/commands/{command}", post_command, 0,
+    {METHOD_POST, "/v1/keeper/commands/{command}", post_command, ROLE_ADMIN,
      "Carry out a four-letter word that resets or sets something", "runKeeperCommand",
      .reply = "object", .errors = "404 No such command, or no ZooKeeper port",
      ROUTE_IN(struct command_in, COMMAND_FIELD,

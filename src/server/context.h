@@ -24,10 +24,12 @@
 #include "keeper/keeper.h"
 #include "keeper/local/local.h"
 
+struct auth;
 struct ground;
 struct leader;
 struct service;
 struct session_table;
+struct tokens;
 struct wire;
 
 /* The present session; NULL: there is none. On the loop. */
@@ -47,13 +49,14 @@ struct context {
     struct metrics *metrics;        /* modules register theirs when they open */
     struct http_topic topic;        /* what requests wait for */
     struct session_table *sessions; /* of clients over HTTP: server/sessions.h */
+    struct tokens *tokens;          /* server/tokens.h */
     struct service *tasks;          /* task/service.h */
     struct leader *leader;          /* server/leader.h; NULL on the embedded keeper */
     struct ground *ground;          /* server/ground.h; NULL: not open */
     void (*on_written)(void *arg);  /* the loop has written changes itself: answers may leave */
     void *on_written_arg;
     struct http_server *http; /* NULL: HTTP is not served */
-    const char *token;        /* clients must send it; commands are given it; NULL: none */
+    struct auth *auth;        /* server/auth.h: who may do what */
     const char *data_dir;     /* of the embedded keeper; NULL: none */
     const char *url;          /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
     const char *keeper_url;   /* for clients of the keeper: zk://...; NULL: none is served */

@@ -18,17 +18,20 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/place.h"
 #include "base/secret.h"
 #include "base/uv_check.h"
 #include "http/metrics.h"
 #include "http/server.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
+#include "server/auth.h"
 #include "server/commands.h"
 #include "server/context.h"
 #include "server/ground.h"
 #include "server/serve.h"
 #include "server/status.h"
+#include "server/unix_socket.h"
 
 static const char *const JOURNAL_NAMES[] = {
     [LOCAL_STRICT] = "strict",
@@ -39,7 +42,7 @@ static const char *const JOURNAL_NAMES[] = {
 struct serve {
     struct serve_options options;
     struct buf default_data, keeper_url;
-    char *token; /* as in the context */
+    struct unix_socket socket;
     uv_loop_t loop;
     uv_signal_t signals[2];
     uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
@@ -48,19 +51,6 @@ struct serve {
     struct context context; /* filled as things are opened */
     struct module_set modules;
 };
-
-/* The default data directory. */
-
-static void default_data(struct buf *b)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (geteuid() == 0)
-        buf_printf(b, "/var/lib/drover");
-    else if (state && state[0] == '/')
-        buf_printf(b, "%s/drover", state);
-    else
-        buf_printf(b, "%s/.local/state/drover", home && home[0] == '/' ? home : "");
-}
 
 /* Start. */
 
@@ -172,7 +162,7 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
                                       (int32_t)s->options.zk_timeout_ms, &s->context.ensemble,
                                       ret_error);
     if (!s->options.data && s->options.journal != LOCAL_NONE) {
-        default_data(&s->default_data);
+        place_data(&s->default_data);
         s->options.data = buf_text(&s->default_data);
         /*
          * A new user does not have them yet. Parents of a directory that was named must exist: a
@@ -187,7 +177,10 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         .reap_ms = s->options.zk_reap_ms,
         .note = on_note,
     };
-    return local_open(&o, &s->context.local, ret_error);
+    TRY(local_open(&o, &s->context.local, ret_error));
+    return s->options.journal == LOCAL_NONE
+               ? 0
+               : auth_make_admin_token(s->context.auth, s->options.data, ret_error);
 }
 
 /*
@@ -218,17 +211,46 @@ static void close_all(struct serve *s)
         close_modules(s);
 }
 
+/*
+ * The Unix socket. At its default place another server may have it, which must not keep this one
+ * from starting.
+ */
+static int open_socket(struct serve *s, struct err_info *ret_error)
+{
+    CLEANUP(buf_release) struct buf place = {0};
+    bool given = s->options.socket;
+    if (given && !strcmp(s->options.socket, "none"))
+        return 0;
+    if (!given && (s->options.http.none || !place_socket(&place)))
+        return 0;
+    struct unix_socket_options o = {.path = given ? s->options.socket : buf_text(&place),
+                                    .mode = (mode_t)s->options.socket_mode,
+                                    .group = s->options.socket_group};
+    int err = unix_socket_open(&o, &s->socket, ret_error);
+    if (!err || given)
+        return err;
+    log_warning("no Unix socket: %s", ret_error->text);
+    return 0;
+}
+
 static int listen_http(struct serve *s, struct err_info *ret_error)
 {
-    if (s->options.token_file)
-        TRY(token_read(s->options.token_file, &s->token, ret_error));
-    s->context.token = s->token;
+    struct auth_options rights = {.loopback_roles = s->options.loopback_roles,
+                                  .token_file = s->options.token_file};
+    TRY(auth_open(&rights, &s->context.auth, ret_error));
+    TRY(open_socket(s, ret_error));
+    if (s->options.http.none && !s->socket.path)
+        return 0;
     struct http_options o = {
         .addresses = s->options.http.items,
         .address_count = s->options.http.count,
+        .sockets = &s->socket.fd,
+        .socket_count = s->socket.path ? 1 : 0,
         .request_timeout_ms = s->options.http_timeout_ms,
         .connections_max = (size_t)s->options.connections_max,
-        .token = s->token,
+        .identify = auth_identify,
+        .generation = auth_generation(s->context.auth),
+        .access_arg = s->context.auth,
         .hosts = s->options.http_hosts.items,
         .host_count = s->options.http_hosts.count,
         .metrics = s->context.metrics,
@@ -300,8 +322,7 @@ static void catch_signals(struct serve *s)
 /* Starts everything, from the ports to the modules. */
 static int start(struct serve *s, struct err_info *ret_error)
 {
-    if (!s->options.http.none)
-        TRY(listen_http(s, ret_error));
+    TRY(listen_http(s, ret_error));
     if (!s->options.wire.listen.none)
         TRY(wire_listen(&s->loop, &s->options.wire, &s->context.wire, ret_error));
     TRY(open_keeper(s, ret_error));
@@ -316,7 +337,8 @@ static void release(struct serve *s)
     metrics_free(s->context.metrics);
     buf_release(&s->default_data);
     buf_release(&s->keeper_url);
-    free(s->token);
+    unix_socket_close(&s->socket);
+    auth_close(s->context.auth);
 }
 
 int serve(const struct serve_options *o)

@@ -16,7 +16,11 @@ struct serve_options {
     int journal;                  /* enum local_mode */
     struct option_addresses http; /* where to listen */
     struct wire_options wire;
-    const char *token_file;        /* NULL: no token */
+    const char *socket; /* the path of the Unix socket; NULL: the default; or "none" */
+    int64_t socket_mode;
+    const char *socket_group;      /* NULL: that of the process */
+    unsigned loopback_roles;       /* of a request without a token */
+    const char *token_file;        /* NULL: none */
     struct option_list http_hosts; /* further names of this server */
     int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms, zk_reap_ms; /* or 0 */
     const struct module *const *modules; /* at most MODULES_MAX, then NULL */

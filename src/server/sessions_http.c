@@ -125,20 +125,21 @@ static void delete_session(struct http_request *r)
 #define SESSION_ERRORS "410 The session has ended, and what it held is free\n503"
 
 static const struct route ROUTES[] = {
-    {METHOD_POST, "/v1/sessions", post_session, ROUTE_WORKER, "Open a session", "openSession",
-     .reply = "session:text timeout:int", .errors = "429 There are too many sessions\n503",
-     .example = "{\"timeout\": 10000}",
+    {METHOD_POST, "/v1/sessions", post_session, ROLE_WORK | ROUTE_WORKER | ROUTE_LIMITS,
+     "Open a session", "openSession", .reply = "session:text timeout:int",
+     .errors = "429 There are too many sessions\n503", .example = "{\"timeout\": 10000}",
      ROUTE_IN(struct session_in,
               FIELD_INT(IN_BODY, struct session_in, timeout_ms, "timeout", KEEPER_TIMEOUT_MIN_MS,
                         KEEPER_TIMEOUT_MAX_MS, "Ends after so many milliseconds of silence",
                         .preset = KEEPER_TIMEOUT_DEFAULT_MS))},
-    {METHOD_GET, "/v1/sessions/{id}", get_session, ROUTE_WORKER,
+    {METHOD_GET, "/v1/sessions/{id}", get_session, ROLE_WORK | ROUTE_WORKER | ROUTE_LIMITS,
      "Show a session, without keeping it alive", "getSession",
      .reply = "session:text timeout:int silent:int", .errors = SESSION_ERRORS, SESSION_ID},
-    {METHOD_PUT, "/v1/sessions/{id}", put_session, ROUTE_WORKER, "Keep a session alive",
-     "keepSession", .reply = "session:text timeout:int", .errors = SESSION_ERRORS, SESSION_ID},
-    {METHOD_DELETE, "/v1/sessions/{id}", delete_session, ROUTE_WORKER, "End a session",
-     "endSession", .reply = "()", .errors = SESSION_ERRORS, SESSION_ID},
+    {METHOD_PUT, "/v1/sessions/{id}", put_session, ROLE_WORK | ROUTE_WORKER | ROUTE_LIMITS,
+     "Keep a session alive", "keepSession", .reply = "session:text timeout:int",
+     .errors = SESSION_ERRORS, SESSION_ID},
+    {METHOD_DELETE, "/v1/sessions/{id}", delete_session, ROLE_WORK | ROUTE_WORKER | ROUTE_LIMITS,
+     "End a session", "endSession", .reply = "()", .errors = SESSION_ERRORS, SESSION_ID},
 };
 
 static struct keeper *host(void *arg)

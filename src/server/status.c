@@ -85,7 +85,7 @@ static void get_readyz(struct http_request *r)
 static const struct route ROUTES[] = {
     {METHOD_GET, "/healthz", get_healthz, ROUTE_OPEN, "Tell whether the server runs", "getHealth",
      .reply = "status:=ok"},
-    {METHOD_GET, "/readyz", get_readyz, 0, "Tell whether the server is ready for requests",
+    {METHOD_GET, "/readyz", get_readyz, ROLE_READ, "Tell whether the server is ready for requests",
      "getReadiness", .reply = "status:=ok", .errors = "503 What it waits for"},
 };
 

@@ -56,6 +56,7 @@ struct task_call {
     int err;
 
     const struct task_read *in; /* what it takes */
+    const struct identity *who; /* who sent it; NULL: no limits */
     struct arena *arena;        /* of the HTTP request */
     struct http_memory memory;  /* its memory, when the client has left */
 };
@@ -163,6 +164,7 @@ static void submit(struct http_request *r, struct task_request *request, read_fn
                             .started_ns = uv_hrtime(),
                             .read = read,
                             .in = r->in,
+                            .who = r->who,
                             .arena = &r->arena};
     request->done = on_done;
     request->arg = c;
@@ -173,12 +175,41 @@ static void submit(struct http_request *r, struct task_request *request, read_fn
 
 /* Changes. */
 
+/* Adding needs another role than changing what is there. */
+static unsigned missing_role(const struct http_request *r, const struct task_update *u)
+{
+    if (u->add_count && !http_may(r, ROLE_SUBMIT))
+        return ROLE_SUBMIT;
+    return u->update_count + u->delete_count && !http_may(r, ROLE_WORK) ? ROLE_WORK : 0;
+}
+
+/* The first group beyond the limits of the sender; NULL: none. */
+static const struct str *group_beyond(const struct http_request *r, const struct task_in *in)
+{
+    const struct task_update *u = &in->request.update;
+    const struct task_claim *c = &in->request.claim;
+    for (size_t i = 0; i < u->add_count; i++)
+        if (!http_reaches(r, SCOPE_GROUP, u->adds[i].group))
+            return &u->adds[i].group;
+    for (size_t i = 0; i < c->group_count; i++)
+        if (!http_reaches(r, SCOPE_GROUP, c->groups[i]))
+            return &c->groups[i];
+    return NULL;
+}
+
 static void post(struct http_request *r, enum task_kind kind)
 {
     struct task_in *in = r->in;
     const char *wrong = body_finish(in, kind, r->json);
+    unsigned missing = missing_role(r, &in->request.update);
+    const struct str *beyond = group_beyond(r, in);
+    in->request.update.who = in->request.claim.who = r->who;
     if (wrong)
         http_reply_field(r, "group", "%s", wrong);
+    else if (missing)
+        http_forbid(r, missing);
+    else if (beyond)
+        http_forbid_name(r, *beyond);
     else
         submit(r, &in->request, NULL);
 }
@@ -193,7 +224,22 @@ static void post_claim(struct http_request *r)
     post(r, TASK_CLAIM);
 }
 
-/* Reads. Each may be called again, if the batch of its request is refused on an ensemble. */
+/*
+ * Reads. Each may be called again, if the batch of its request is refused on an ensemble. Tasks
+ * beyond the limits of the sender do not exist.
+ */
+
+static bool reaches(const struct task_call *c, struct str group)
+{
+    return !c->who || identity_reaches(c->who, SCOPE_GROUP, group);
+}
+
+static int find_task(const struct task_call *c, struct store *s, int64_t id, struct buf *scratch,
+                     struct task *ret_task)
+{
+    TRY(store_get(s, id, scratch, ret_task));
+    return reaches(c, ret_task->group) ? 0 : DROVER_NO_TASK;
+}
 
 static void read_task(struct task_call *c, struct store *s, int64_t now_ms)
 {
@@ -201,7 +247,7 @@ static void read_task(struct task_call *c, struct store *s, int64_t now_ms)
     CLEANUP(buf_release) struct buf scratch = {0};
     struct task t;
     (void)now_ms;
-    c->err = store_get(s, in->id, &scratch, &t);
+    c->err = find_task(c, s, in->id, &scratch, &t);
     if (!c->err)
         body_put_task(&c->found, &t);
 }
@@ -215,7 +261,7 @@ static void read_tasks(struct task_call *c, struct store *s, int64_t now_ms)
     json_open(&c->found, '[');
     for (size_t i = 0; i < in->id_count; i++) {
         scratch.len = 0;
-        int err = store_get(s, in->ids[i], &scratch, &t);
+        int err = find_task(c, s, in->ids[i], &scratch, &t);
         if (!err)
             body_put_task(&c->found, &t);
         else if (err == DROVER_NO_TASK)
@@ -253,7 +299,8 @@ static void read_groups(struct task_call *c, struct store *s, int64_t now_ms)
     qsort(groups, count, sizeof *groups, by_name);
     json_open(&c->found, '[');
     for (size_t i = 0; i < count; i++)
-        json_put_text(&c->found, groups[i].name);
+        if (reaches(c, groups[i].name))
+            json_put_text(&c->found, groups[i].name);
     json_close(&c->found, ']');
 }
 
@@ -300,32 +347,35 @@ static void get_group(struct http_request *r)
     "413 A list, or the transaction, is too large\n507\n" ROUTE_LEADER
 
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/groups", get_groups, 0, "List the groups that have tasks", "listGroups",
-     .reply = "[text]", .errors = ROUTE_LEADER},
-    {METHOD_GET, "/task/{id}", get_task, 0, "Show a task", "getTask", .reply = "Task",
-     .errors = "404 No such task\n" ROUTE_LEADER,
+    {METHOD_GET, "/groups", get_groups, ROLE_READ | ROUTE_LIMITS, "List the groups that have tasks",
+     "listGroups", .reply = "[text]", .errors = ROUTE_LEADER},
+    {METHOD_GET, "/task/{id}", get_task, ROLE_READ | ROUTE_LIMITS, "Show a task", "getTask",
+     .reply = "Task", .errors = "404 No such task\n" ROUTE_LEADER,
      ROUTE_IN(struct task_read,
               FIELD_INT(IN_PATH, struct task_read, id, "id", 0, INT64_MAX, "The task"))},
-    {METHOD_GET, "/tasks/{ids}", get_tasks, 0,
+    {METHOD_GET, "/tasks/{ids}", get_tasks, ROLE_READ | ROUTE_LIMITS,
      "Show tasks by their ids, with null for each that does not exist", "getTasks",
      .reply = "[Task|null]", .errors = "413 More than 10,000 ids\n" ROUTE_LEADER,
      ROUTE_IN(struct task_read, FIELD_INTS(IN_PATH, struct task_read, ids, id_count, "ids", 1,
                                            TASK_IDS_MAX, "The tasks, comma-separated"))},
-    {METHOD_GET, "/group/{name}", get_group, 0, "List the tasks of a group", "listTasks",
+    {METHOD_GET, "/group/{name}", get_group, ROLE_READ, "List the tasks of a group", "listTasks",
      .reply = "[Task]", .errors = ROUTE_LEADER,
      ROUTE_IN(
          struct task_read,
-         FIELD_TEXT(IN_PATH, struct task_read, group, "name", 1, INT64_MAX, "The group"),
+         FIELD_TEXT(IN_PATH | NAMES_GROUP, struct task_read, group, "name", 1, INT64_MAX,
+                    "The group"),
          FIELD_INT(IN_QUERY, struct task_read, limit, "limit", 0, INT64_MAX,
                    "At most so many; 0, or not given: all"),
          FIELD_BOOL(IN_QUERY, struct task_read, owned, "owned",
                     "Also those that are owned; only those that can be claimed unless given"))},
-    {METHOD_POST, "/update", post_update, 0, "Add, replace and delete tasks, all or nothing",
-     "updateTasks", .reply = "tasks:[Task]", .errors = CHANGE_ERRORS,
+    {METHOD_POST, "/update", post_update, ROLE_WORK | ROLE_SUBMIT | ROUTE_LIMITS,
+     "Add, replace and delete tasks, all or nothing", "updateTasks", .reply = "tasks:[Task]",
+     .errors = CHANGE_ERRORS,
      .example = "{\"clientid\": 1643, \"adds\": [{\"group\": \"map\", \"data\": \"a\"}]}",
      .in_size = sizeof(struct task_in), .fields = TASK_UPDATE_FIELDS},
-    {METHOD_POST, "/claim", post_claim, 0, "Claim tasks of a group for some time", "claimTasks",
-     .reply = "tasks:[Task]", .errors = CHANGE_ERRORS,
+    {METHOD_POST, "/claim", post_claim, ROLE_WORK | ROUTE_LIMITS,
+     "Claim tasks of a group for some time", "claimTasks", .reply = "tasks:[Task]",
+     .errors = CHANGE_ERRORS,
      .example = "{\"clientid\": 1532, \"group\": \"map\", \"duration\": 60000}",
      .in_size = sizeof(struct task_in), .fields = TASK_CLAIM_FIELDS},
 };

@@ -35,6 +35,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/identity.h"
 #include "base/str.h"
 
 enum {
@@ -73,6 +74,8 @@ struct task_update {
 
     /* The client is TASK_MANAGER: adds are managed; updates, deletes name slots of any owner. */
     bool manage;
+
+    const struct identity *who; /* to whom tasks beyond its limits do not exist; NULL: no limits */
 };
 
 struct task_claim {
@@ -80,7 +83,8 @@ struct task_claim {
     const struct str *groups;
     const int64_t *deletes, *depends;
     size_t group_count, delete_count, depend_count;
-    size_t limit; /* 0: 1 */
+    size_t limit;               /* 0: 1 */
+    const struct identity *who; /* as in an update */
 };
 
 enum task_txn_kind { TXN_CREATE, TXN_SET, TXN_DELETE };

@@ -27,16 +27,22 @@ struct txn_work {
     struct store *s;
     struct task_txn *t;
     int64_t clientid, now_ms;
-    bool manage;    /* by the manager of managed tasks */
+    bool manage; /* by the manager of managed tasks */
+    const struct identity *who;
     uint32_t named; /* the group of `name`; 0: none yet */
     struct str name;
 };
 
-/* A task by its id, or, for the manager, by its slot. 0: none. */
+/* A task by its id, or, for the manager, by its slot. 0: none, or none within the limits. */
 static uint32_t find_named(const struct txn_work *w, int64_t id)
 {
     uint32_t ref = w->manage ? store_find_slot(w->s, id) : 0;
-    return ref ? ref : store_find(w->s, id);
+    if (!ref)
+        ref = store_find(w->s, id);
+    bool hidden =
+        ref && w->who && w->who->limited &&
+        !identity_reaches(w->who, SCOPE_GROUP, w->s->groups[record_at(w->s, ref)->group]->name);
+    return hidden ? 0 : ref;
 }
 
 void task_txn_release(struct task_txn *t)
@@ -266,7 +272,7 @@ static int check(struct txn_work *w, const struct task_update *u)
     for (size_t i = 0; i < u->delete_count; i++)
         unmark(w, u->deletes[i]);
     for (size_t i = 0; i < u->depend_count; i++)
-        if (!store_find(w->s, u->depends[i]))
+        if (!find_named(w, u->depends[i]))
             object(w, "depends: there is no task %" PRId64, u->depends[i]);
     if (t->reasons > t->error_count)
         t->errors[t->error_count++] =
@@ -276,7 +282,7 @@ static int check(struct txn_work *w, const struct task_update *u)
 
 int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct task_txn *t)
 {
-    struct txn_work w = {s, t, u->clientid, now_ms, .manage = u->manage};
+    struct txn_work w = {s, t, u->clientid, now_ms, .manage = u->manage, .who = u->who};
     if (u->add_count + u->update_count + u->delete_count > TASK_CHANGES_MAX)
         return DROVER_TOO_BIG;
     begin(t, u->add_count + u->update_count, u->add_count + u->update_count + u->delete_count);
@@ -376,7 +382,7 @@ static int claim_some(struct txn_work *w, const struct task_claim *c, struct sto
 int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, struct store_random *r,
                 struct task_txn *t)
 {
-    struct txn_work w = {s, t, c->clientid, now_ms};
+    struct txn_work w = {s, t, c->clientid, now_ms, .who = c->who};
     struct task_update rest = {.deletes = c->deletes,
                                .delete_count = c->delete_count,
                                .depends = c->depends,

@@ -120,7 +120,8 @@ static void get_worlds(struct http_request *r)
     for (size_t i = 0; i < names.count; i++) {
         struct str name = str_of(names.names[i]);
         struct str world = {name.p + prefix.len, name.len - prefix.len};
-        if (str_starts(name, prefix) && !world_check_world(world, NULL))
+        if (str_starts(name, prefix) && !world_check_world(world, NULL) &&
+            http_reaches(r, SCOPE_WORLD, world))
             json_put_text(&c.out, world);
     }
     json_close(&c.out, ']');
@@ -383,7 +384,7 @@ static void post_fail(struct http_request *r)
 /* clang-format off */
 #define TEXT(where, field, help)                                                                   \
     FIELD_TEXT(where, struct world_in, field, #field, (where) == IN_PATH, INT64_MAX, help)
-#define WORLD_FIELD TEXT(IN_PATH, world, "Name of the world")
+#define WORLD_FIELD TEXT(IN_PATH | NAMES_WORLD, world, "Name of the world")
 #define PATH_FIELD                                                                                 \
     TEXT(IN_PATH, path, "Key of the task (a_t|b_t), with / or |, or its path in the tree")
 #define SESSION_FIELD TEXT(IN_BODY | REQUIRED, session, "The session that claims")
@@ -419,12 +420,12 @@ static const struct route_shape SHAPES[] = {
 };
 
 static const struct route ROUTES[] = {
-    {METHOD_GET, "/v1/worlds", get_worlds, ROUTE_WORKER, "List the worlds", "listWorlds",
-     .reply = "worlds:[text]", .errors = "503"},
-    {METHOD_POST, "/v1/worlds", post_world, ROUTE_WORKER, "Create a world", "createWorld",
-     .reply = "world:text", .errors = "503", .example = "{\"world\": \"build\"}",
-     ROUTE_IN(struct world_in, TEXT(IN_BODY | REQUIRED, world, "Name of the world"))},
-    {METHOD_POST, "/v1/worlds/{world}/tasks", post_task, ROUTE_WORKER,
+    {METHOD_GET, "/v1/worlds", get_worlds, ROLE_READ | ROUTE_WORKER | ROUTE_LIMITS,
+     "List the worlds", "listWorlds", .reply = "worlds:[text]", .errors = "503"},
+    {METHOD_POST, "/v1/worlds", post_world, ROLE_SUBMIT | ROUTE_WORKER, "Create a world",
+     "createWorld", .reply = "world:text", .errors = "503", .example = "{\"world\": \"build\"}",
+     ROUTE_IN(struct world_in, TEXT(IN_BODY | REQUIRED | NAMES_WORLD, world, "Name of the world"))},
+    {METHOD_POST, "/v1/worlds/{world}/tasks", post_task, ROLE_SUBMIT | ROUTE_WORKER,
      "Queue a task, below all tasks that match its parent", "queueWorldTask",
      .reply = "paths:[text] nodes:[text]",
      .errors = "404 No such world, or no task matches the parent\n"
@@ -437,7 +438,7 @@ static const struct route ROUTES[] = {
                            PARENT_FIELDS, "Its parents; none: at the top"),
               TEXT(IN_BODY, child_name,
                    "Names the task below each parent: {parent} and {child} are replaced"))},
-    {METHOD_GET, "/v1/worlds/{world}/tasks", get_tasks, ROUTE_WORKER,
+    {METHOD_GET, "/v1/worlds/{world}/tasks", get_tasks, ROLE_READ | ROUTE_WORKER,
      "List the tasks in a state", "listWorldTasks",
      .reply = "tasks:[WorldTask] next:text|null", .errors = NO_WORLD,
      ROUTE_IN(struct world_in, WORLD_FIELD,
@@ -447,18 +448,19 @@ static const struct route ROUTES[] = {
               FIELD_INT(IN_QUERY, struct world_in, limit, "limit", 0, LIST_LIMIT_MAX,
                         "At most so many; 0: as many as possible, 100000",
                         .preset = LIST_LIMIT_DEFAULT))},
-    {METHOD_GET, "/v1/worlds/{world}/tasks/{path...}", get_task, ROUTE_WORKER,
+    {METHOD_GET, "/v1/worlds/{world}/tasks/{path...}", get_task, ROLE_READ | ROUTE_WORKER,
      "Show a task with its data", "getWorldTask", .reply = "WorldTask", .errors = NO_TASK,
      ROUTE_IN(struct world_in, WORLD_FIELD, PATH_FIELD)},
-    {METHOD_DELETE, "/v1/worlds/{world}/tasks/{path...}", delete_task, ROUTE_WORKER,
+    {METHOD_DELETE, "/v1/worlds/{world}/tasks/{path...}", delete_task, ROLE_SUBMIT | ROUTE_WORKER,
      "Remove a task that has no children and is not being worked on", "removeWorldTask",
      .reply = "()",
      .errors = "404 No such world or task\n409 It has children, or is worked on\n503",
      ROUTE_IN(struct world_in, WORLD_FIELD, PATH_FIELD)},
-    {METHOD_GET, "/v1/worlds/{world}/tree", get_tree, ROUTE_WORKER, "Show the whole tree",
-     "getWorldTree", .reply = "root:text tasks:[WorldNode]", .errors = NO_WORLD,
+    {METHOD_GET, "/v1/worlds/{world}/tree", get_tree, ROLE_READ | ROUTE_WORKER,
+     "Show the whole tree", "getWorldTree", .reply = "root:text tasks:[WorldNode]",
+     .errors = NO_WORLD,
      ROUTE_IN(struct world_in, WORLD_FIELD)},
-    {METHOD_POST, "/v1/worlds/{world}/claim", post_claim, ROUTE_WORKER,
+    {METHOD_POST, "/v1/worlds/{world}/claim", post_claim, ROLE_WORK | ROUTE_WORKER,
      "Claim the oldest task of a type that nothing blocks", "claimWorldTask",
      .reply = "node:text|null task?:WorldClaim",
      .errors = "404 No such world\n410 The session has ended\n503",
@@ -468,15 +470,15 @@ static const struct route ROUTES[] = {
                           WORLD_TYPES_MAX, "Types that the handler supports"),
               FIELD_INT(IN_BODY, struct world_in, wait_ms, "wait", 0, WAIT_MAX_MS,
                         "Wait so many milliseconds for a task"))},
-    {METHOD_POST, "/v1/worlds/{world}/complete", post_complete, ROUTE_WORKER,
+    {METHOD_POST, "/v1/worlds/{world}/complete", post_complete, ROLE_WORK | ROUTE_WORKER,
      "Complete a claimed task", "completeWorldTask", .reply = END_REPLY, .errors = CLAIM_ERRORS,
      .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\"}",
      ROUTE_IN(struct world_in, END_FIELDS)},
-    {METHOD_POST, "/v1/worlds/{world}/release", post_release, ROUTE_WORKER,
+    {METHOD_POST, "/v1/worlds/{world}/release", post_release, ROLE_WORK | ROUTE_WORKER,
      "Release a claimed task for others", "releaseWorldTask", .reply = END_REPLY,
      .errors = CLAIM_ERRORS, .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\"}",
      ROUTE_IN(struct world_in, END_FIELDS)},
-    {METHOD_POST, "/v1/worlds/{world}/fail", post_fail, ROUTE_WORKER,
+    {METHOD_POST, "/v1/worlds/{world}/fail", post_fail, ROLE_WORK | ROUTE_WORKER,
      "Report a failure; the task stays pending, behind the others", "failWorldTask",
      .reply = END_REPLY, .errors = CLAIM_ERRORS,
      .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\", \"error\": \"disk full\"}",

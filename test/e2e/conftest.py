@@ -26,7 +26,8 @@ from wait import DEADLINE_S, wait_until  # noqa: E402, F401: for the tests
 
 BINARY = os.environ.get("DROVER", str(ROOT / "build-asan/drover"))
 KEEPER_ONLY = ["--http", "none"]  # the last arguments of a server that leaves its tree alone
-ANY_PORTS = ["--http", "127.0.0.1:0", "--zk", "127.0.0.1:0"]
+ANY_PORTS = ["--http", "127.0.0.1:0", "--zk", "127.0.0.1:0", "--socket", "none"]
+EVERY_ROLE = ["--loopback-roles", "all"]  # most tests are not about rights
 NUMBERS = itertools.count(1)
 KEPT_S = 30  # the server closes connections that are idle for a minute
 
@@ -131,7 +132,8 @@ class Server:
     """A running `drover serve`."""
 
     def __init__(self, *arguments, **more):
-        command = [BINARY, "serve", *ANY_PORTS, *map(str, arguments)]
+        rights = [] if {"--token-file", "--loopback-roles"} & set(arguments) else EVERY_ROLE
+        command = [BINARY, "serve", *ANY_PORTS, *rights, *map(str, arguments)]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                         **more)
         self.keeper_only = list(arguments[-2:]) == KEEPER_ONLY

@@ -231,6 +231,14 @@ def tell_of_the_server(say):
         say(410, method, "/v1/sessions/{id}", id=NO_SESSION)
 
 
+def tell_of_rights(say):
+    made = say(200, "POST", "/v1/tokens", {"roles": ["work"], "groups": ["mail/*"], "lifetime": 1000})
+    assert [each["id"] for each in say(200, "GET", "/v1/tokens")["tokens"]] == [made["id"]]
+    say(200, "DELETE", "/v1/tokens/{id}", id=made["id"])
+    say(404, "DELETE", "/v1/tokens/{id}", id=made["id"])
+    say(200, "GET", "/v1/identity")
+
+
 def tell_of_tasks(say):
     added = say(200, "POST", "/update", {"clientid": 1, "adds": [{"group": "a/b", "data": "x"}]})["tasks"]
     assert say(200, "GET", "/groups") == ["a/b"]
@@ -439,7 +447,7 @@ def tell_of_locks(say):
 def test_every_documented_reply(tmp_path):
     server = Server("--data", tmp_path / "data", "--jobs", 0, "--pipeline", "storing").start()
     say = Story(server)
-    for tell in (tell_of_the_server, tell_of_tasks, tell_of_nodes, tell_of_worlds, tell_of_queues,
+    for tell in (tell_of_the_server, tell_of_rights, tell_of_tasks, tell_of_nodes, tell_of_worlds, tell_of_queues,
                  tell_of_batches, tell_of_locks):
         tell(say)
     server.stop()
