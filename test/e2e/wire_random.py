@@ -28,6 +28,8 @@ Differences that are intended, and how the steps avoid them:
     A check that succeeds outside of a transaction is answered. ZooKeeper fails to encode its answer, and
     never answers: only checks that fail are sent outside.
 
+    setWatches keeps no watch on a path with a NUL, which no node can have; ZooKeeper keeps and counts it.
+
     The request createSession (-10), which a server sends to itself, is unknown: it is not sent.
 
     Failed requests have no transaction of their own: the zxid of an answer is compared only for changes.

@@ -307,7 +307,7 @@ class Steps:
     def set_watches(self, actor):
         since = self.choose({"now": 4, "start": 2, 0: 1, -1: 1, 1 << 62: 1})
         paths = [[path for path in {self.seen_path(actor): 0 for _ in range(self.random.randint(0, 4))}
-                  if watch_kind(actor, path) == kind] for kind in (0, 0, 0, 1, 2)]
+                  if watch_kind(actor, path) == kind and "\0" not in (path or "")] for kind in (0, 0, 0, 1, 2)]
         return ("set_watches", since, *paths[:3], *(paths[3:] if self.rare(2) else []))
 
     def quota(self, _actor):
