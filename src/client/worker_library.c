@@ -17,6 +17,7 @@ struct drover_queues {
     char *url, *auth;
     struct queues at; /* owns both */
     int timeout_ms;
+    bool tokens; /* the keeper at url is the server's own port, and takes its tokens */
 };
 
 /* Explains the error of a call on a queue, if there is one. Returns it. */
@@ -78,8 +79,10 @@ static int ask_for_keeper(struct drover_queues *qs, struct err_info *ret_error)
     if (!qs->url && json_get_text(body, "keeper", &url, ret_error) != 1)
         return err_set(ret_error, DROVER_UNREACHABLE,
                        "the server names no keeper that others can reach: give one with --keeper");
-    if (!qs->url)
+    if (!qs->url) {
         qs->url = mem_dup(url.p, url.len);
+        json_get_bool(body, "tokens", &qs->tokens, NULL);
+    }
     if (!qs->at.ns && (json_get_text(body, "namespace", &ns, ret_error) < 0 ||
                        !queues_valid_namespace(arena_text(&a, ns))))
         return err_set(ret_error, DROVER_DAMAGED, "the server's answer has no namespace");
@@ -95,9 +98,15 @@ static char *copy(const char *text)
     return text ? mem_dup(text, strlen(text)) : NULL;
 }
 
+/* A server's own port takes the token of its HTTP clients; an ensemble must not see it. */
 static int connect_keeper(struct drover_queues *qs, struct keeper **ret_keeper, struct err_info *e)
 {
+    CLEANUP(buf_release) struct buf login = {0};
     struct zookeeper_options zo = {.auth = qs->auth};
+    if (qs->tokens && qs->client->token) {
+        buf_printf(&login, "drover:%s", qs->client->token);
+        zo.login = buf_text(&login);
+    }
     struct keeper_options ko = {.timeout_ms = qs->timeout_ms};
     return zookeeper_connect(qs->url, &zo, &ko, ret_keeper, e);
 }

@@ -294,6 +294,7 @@ static void get_keeper(struct http_request *r)
     json_open(&b, '{');
     json_member_text(&b, "keeper", url ? str_of(url) : (struct str){0});
     json_member_text(&b, "namespace", str_of(module->ns));
+    json_member_bool(&b, "tokens", module->context->wire);
     json_close(&b, '}');
     http_reply(r, 200, buf_str(&b));
 }
@@ -369,7 +370,7 @@ static const struct route ROUTES[] = {
      "List the workers and the queues they handle", "listWorkers",
      .reply = "workers:[(worker:text queues:[text])]", .errors = "503"},
     {METHOD_GET, "/v1/keeper", get_keeper, ROLE_READ | ROUTE_LIMITS, "Show where workers meet",
-     "getKeeper",     .reply = "keeper:text|null namespace:text"},
+     "getKeeper",     .reply = "keeper:text|null namespace:text tokens:bool"},
 };
 /* clang-format on */
 

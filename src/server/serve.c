@@ -287,15 +287,30 @@ static void warn_of_exposed_secrets(const struct serve_options *o)
             log_warning("every user of this machine can read %s: chmod o-r", files[i]);
 }
 
+static void warn_of_open_doors(const struct serve_options *o)
+{
+    if (o->loopback_roles & (ROLE_RUN | ROLE_ADMIN))
+        log_warning(
+            "--loopback-roles: every user of this machine can have commands run as this user");
+}
+
 static void say_what_runs(struct serve *s)
 {
     log_info("version %s", DROVER_VERSION);
     say_what_is_kept(s);
     warn_of_exposed_secrets(&s->options);
+    warn_of_open_doors(&s->options);
     for (size_t i = 0; s->context.http && http_url(s->context.http, i); i++)
         log_info("listening on %s", http_url(s->context.http, i));
     for (size_t i = 0; s->context.wire && wire_address(s->context.wire, i); i++)
         log_info("listening on zk://%s", wire_address(s->context.wire, i));
+}
+
+/* Recognises clients of the ZooKeeper port as those of HTTP. */
+static struct identity *identify_wire(void *arg, bool is_loopback, struct str token)
+{
+    struct http_peer peer = {.is_loopback = is_loopback, .user = (uid_t)-1};
+    return auth_identify(arg, &peer, token);
 }
 
 /* Run and end. */
@@ -323,6 +338,8 @@ static void catch_signals(struct serve *s)
 static int start(struct serve *s, struct err_info *ret_error)
 {
     TRY(listen_http(s, ret_error));
+    s->options.wire.rights =
+        (struct wire_rights){identify_wire, auth_generation(s->context.auth), s->context.auth};
     if (!s->options.wire.listen.none)
         TRY(wire_listen(&s->loop, &s->options.wire, &s->context.wire, ret_error));
     TRY(open_keeper(s, ret_error));

@@ -11,8 +11,10 @@ import tempfile
 import pytest
 
 from conftest import BINARY, DEADLINE_S, Http, Server, call, drover, errors, wait_until
+from queue_support import ENVIRONMENT
 from test_openapi import OPERATIONS, fill, operation
-from wire_client import four_letters
+from wire_client import (NO_AUTH, OK, Client, add_watch, auth, create, delete, exists, get_children,
+                         get_children2, get_data, multi, set_data)
 
 ROLES = ["read", "work", "submit", "run", "admin"]
 OTHER_USER = "news"  # some other user
@@ -77,15 +79,34 @@ def make_token(server, admin, **what):
     return made
 
 
-def zxid(server):
-    return next(line for line in four_letters(server.zk_port, "srvr").splitlines() if line.startswith("Zxid"))
+def tree(server, token):
+    """All nodes that somebody with a token sees, with the transactions that made them what they are."""
+    with Client(server.zk_port) as c:
+        assert c.call(auth(f"admin:{token}")).error == OK
+        found, left = {}, ["/"]
+        while left:
+            path = left.pop()
+            names, stat = c.call(get_children2(path)).body
+            found[path] = (stat.mzxid, stat.pzxid)
+            left += [f"{path.rstrip('/')}/{name}" for name in names]
+        c.end()
+    return found
+
+
+LATE = ("/locks", "/access", "/batch", "/jobs", "/drover/access", "/drover/batch", "/drover/legacy")
+
+
+def without_start(nodes):
+    """Without the lists that modules make when they have started, beside the requests."""
+    return {path: stat for path, stat in nodes.items()
+            if not path.startswith(LATE) and path not in ("/", "/drover")}
 
 
 def test_every_route_with_every_role(guarded, tmp_path):
     """Refused with 403 without the role, and nothing changes; else the request itself is looked at."""
     admin = admin_token(tmp_path / "data")
     tokens = {role: make_token(guarded, admin, roles=[role])["token"] for role in ROLES}
-    before, refused, allowed = zxid(guarded), 0, []
+    before, refused, allowed = without_start(tree(guarded, admin)), 0, []
     for method, path in OPERATIONS:
         needed = operation(method, path)["x-roles"]
         for role in ROLES:
@@ -95,7 +116,7 @@ def test_every_route_with_every_role(guarded, tmp_path):
             status, body = ask(guarded, tokens[role], method, fill(path), None if method == "GET" else {})
             assert status == 403 and "needs the role" in errors(body)[0], (method, path, role, body)
             refused += 1
-    assert zxid(guarded) == before
+    assert without_start(tree(guarded, admin)) == before
     assert refused > len(OPERATIONS)
     for method, path, role in allowed:
         if path in ("/v1/events", "/metrics"):  # an endless stream, and no JSON
@@ -395,3 +416,87 @@ def test_a_token_with_limits_reaches_nothing_else(guarded, tmp_path):
     for path in ("/v1/nodes", "/v1/batches", "/v1/jobs", "/v1/locks", "/metrics", "/v1/events", "/v1/workers"):
         assert mine("GET", path)[0] == 403, path
     assert ask(guarded, admin, "GET", f"/task/{tasks['other']}")[0] == 200
+
+
+# The ZooKeeper port.
+
+def looks(client, path="/drover"):
+    """The errors of every way to look at a node."""
+    return {client.call(request).error for request in (
+        get_data(path), get_children(path), exists(path), exists(path, watch=True), add_watch(path, 0),
+        add_watch(path, 1))}
+
+
+def test_what_the_server_trusts_is_closed_to_the_port(guarded, tmp_path):
+    """The attack of a user who reaches the port: a command for the next restart, ids, tasks."""
+    call(guarded.port, "POST", "/update", {"clientid": 1, "adds": [{"group": "g", "data": "secret"}]})
+    admin = admin_token(tmp_path / "data")
+    before = without_start(tree(guarded, admin))
+    with Client(guarded.zk_port) as c:
+        for path in ("/drover", "/drover/tasks", "/drover/dag/head", "/drover/secret", "/drover/tokens/x"):
+            assert looks(c, path) == {NO_AUTH}, path
+            for change in (create(path + "/x", b"{}"), set_data(path, b"{}"), delete(path),
+                           multi(create("/mine"), create(path + "/x"))):
+                answer = c.call(change)
+                assert answer.error == NO_AUTH or ("error", NO_AUTH) in answer.body, path
+        assert without_start(tree(guarded, admin)) == before
+        for path in ("/mine", "/drover-x", "/zoott_x", "/batches/x", "/jobs/x", "/mozilla-qdo-x"):
+            assert c.call(create(path)).error == OK, path
+        c.end()
+
+
+def test_no_event_tells_of_what_is_trusted(guarded):
+    with Client(guarded.zk_port) as c:
+        assert c.call(add_watch("/", 1)).error == OK
+        call(guarded.port, "POST", "/update", {"clientid": 1, "adds": [{"group": "g", "data": "x"}]})
+        assert c.call(create("/mine")).error == OK
+        told = {path for _, path in c.take_events()}
+        assert "/mine" in told and not [path for path in told if path.startswith("/drover")]
+        c.end()
+
+
+def test_a_token_opens_the_port(guarded, tmp_path):
+    admin = admin_token(tmp_path / "data")
+    made = make_token(guarded, admin, roles=["admin"])
+    reader = make_token(guarded, admin, roles=["read"])
+    limited = make_token(guarded, admin, roles=["all"], groups=["g"])
+    with Client(guarded.zk_port) as c:
+        for token, error in ((reader["token"], NO_AUTH), (limited["token"], NO_AUTH), ("wrong", NO_AUTH),
+                             (made["token"], OK)):
+            assert c.call(auth(f"anybody:{token}")).error == OK
+            assert c.call(get_data("/drover")).error == error
+        ask(guarded, admin, "DELETE", f"/v1/tokens/{made['id']}")
+        assert c.call(get_data("/drover")).error == NO_AUTH
+        c.end()
+
+
+def test_no_access_lists_still_means_no_trust(tmp_path):
+    server = Server("--journal", "none", "--zk-skip-acl", "--loopback-roles", "read,work,submit").start()
+    try:
+        with Client(server.zk_port) as c:
+            assert looks(c) == {NO_AUTH}
+            c.end()
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()
+
+
+def test_with_authentication_the_port_asks_for_it(tmp_path, start):
+    server = start("--loopback-roles", "none")
+    with Client(server.zk_port) as c:
+        assert c.call(create("/mine")).error == c.call(get_data("/")).error == NO_AUTH
+        assert c.call(auth(f"me:{admin_token(tmp_path / 'data')}")).error == OK
+        assert c.call(create("/mine")).error == c.call(get_data("/drover")).error == OK
+        c.end()
+    assert server.stop() == 0, server.said
+
+
+def test_a_queue_worker_brings_its_token(tmp_path, start):
+    server = start("--loopback-roles", "none")
+    admin = admin_token(tmp_path / "data")
+    there = {"env": ENVIRONMENT | {"DROVER_URL": f"http://127.0.0.1:{server.port}", "DROVER_TOKEN": admin}}
+    assert drover("queue", "create", "q", **there).returncode == 0
+    assert drover("queue", "post", "q", "hello", **there).returncode == 0
+    done = drover("queue", "work", "--queues", "q", "--until-empty", "--", "cat", **there)
+    assert done.returncode == 0 and "hello" in done.stdout, done
+    assert server.stop() == 0, server.said

@@ -35,7 +35,7 @@ def crc32c(data):
 
 
 def test_says_what_runs(start, tmp_path):
-    server = start()
+    server = start("--loopback-roles", "read")
     assert server.said.splitlines() == [
         f"drover: version {version()}",
         f"drover: data directory {tmp_path / 'data'}",
@@ -44,6 +44,11 @@ def test_says_what_runs(start, tmp_path):
         f"drover: listening on http://127.0.0.1:{server.port}",
         f"drover: listening on zk://127.0.0.1:{server.zk_port}",
     ]
+
+
+@pytest.mark.parametrize("roles", ["all", "read,run", "admin"])
+def test_says_that_commands_are_open_to_all(start, roles):
+    assert "every user of this machine can have commands run" in start("--loopback-roles", roles).said
 
 
 @pytest.mark.parametrize("journal", ["strict", "opportunistic"])

@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "base/buf.h"
+#include "base/identity.h"
 #include "base/option.h"
 #include "keeper/local/local.h"
 
@@ -43,6 +44,17 @@ enum {
 /* The sum in ids of the scheme digest. */
 enum wire_digest { WIRE_SHA1, WIRE_SHA256, WIRE_SHA512, WIRE_SHA3_256, WIRE_NO_DIGEST };
 
+/*
+ * Who may do what: identify returns a reference to the identity behind a token, or, for the empty
+ * one, behind none; NULL: the token is wrong. A change of *generation ends what was recognised. Any
+ * thread. identify NULL: anybody may do everything.
+ */
+struct wire_rights {
+    struct identity *(*identify)(void *arg, bool is_loopback, struct str token);
+    const atomic_uint_fast64_t *generation;
+    void *arg;
+};
+
 /* What `drover serve` lets the operator choose; 0: the default. */
 struct wire_options {
     struct option_addresses listen;
@@ -52,10 +64,11 @@ struct wire_options {
     int64_t hello_ms;                       /* from the connection to the connect request */
     const char *super_file;                 /* user:digest of the superuser; NULL: there is none */
     int digest;                             /* enum wire_digest */
-    bool require_auth;  /* nothing is answered before the client is known by its digest */
-    bool skip_acl;      /* access lists are kept and not enforced */
-    bool no_ttl;        /* refuse nodes with a time to live */
-    uint32_t words;     /* the four-letter words allowed: wire_words_parse() */
+    bool require_auth; /* nothing is answered before the client is known by its digest */
+    bool skip_acl;     /* access lists are kept and not enforced */
+    bool no_ttl;       /* refuse nodes with a time to live */
+    uint32_t words;    /* the four-letter words allowed: wire_words_parse() */
+    struct wire_rights rights;
     bool enforce_quota; /* refuse what exceeds a hard limit, warn of soft ones */
 };
 

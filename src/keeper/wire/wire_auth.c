@@ -78,7 +78,8 @@ static bool add_digest(struct wire_conn *c, struct str id)
 {
     const char *super = c->w->super;
     if (super && str_eq(id, str_of(super)) && wire_add_id(c, STR("super"), STR("")))
-        c->who.all = true;
+        c->who.all = c->is_super = true;
+    c->roles_known = false;
     return wire_add_id(c, STR("digest"), id);
 }
 
@@ -92,6 +93,8 @@ void wire_auth(struct wire_conn *c, struct wire_request *q)
     q->no_zxid = true;
     if (str_eq(scheme, STR("digest")) && credential.p && digest_id(&c->w->o, credential, &id))
         known = add_digest(c, buf_str(&id));
+    if (known && id.len)
+        wire_take_token(c, credential);
     if (known || q->r.bad)
         return;
     q->error = WIRE_AUTH_FAILED;

@@ -37,6 +37,7 @@ static void on_handle_closed(uv_handle_t *handle)
     buf_release(&c->sending);
     buf_release(&c->events);
     free(c->barriers);
+    free(c->token);
     pthread_mutex_lock(&w->l->lock); /* the end of a session walks the list on any thread */
     TAILQ_REMOVE(&w->conns, c, link);
     pthread_mutex_unlock(&w->l->lock);

@@ -5,6 +5,7 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "base/address.h"
 #include "base/mem.h"
 #include "keeper/wire/wire_impl.h"
 
@@ -50,6 +51,7 @@ bool wire_host_enter(struct wire_conn *c)
     uv_ip_name((struct sockaddr *)&address, ip, sizeof ip);
     snprintf(c->peer, sizeof c->peer, "%s:%d", ip, wire_port(&address));
     wire_add_id(c, STR("ip"), str_of(ip));
+    c->is_loopback = address_is_loopback(&address);
     struct in6_addr plain = plain_address(&address);
     c->host = find_or_add(c->w, &plain);
     return ++c->host->connections <= c->w->o.connections_per_address;

@@ -6,6 +6,7 @@
  *   wire_host.c     the address of a connection
  *   wire_session.c  the session of a connection
  *   wire_auth.c     its identities, and whether it may ask at all
+ *   wire_rights.c   its roles
  *   wire_ops.c      the requests, a table
  *   wire_multi.c    transactions
  *   wire_watch.c    the watches of a connection
@@ -99,11 +100,16 @@ struct wire_conn {
     int64_t session;                 /* 0: not connected yet */
     struct acl_id ids[WIRE_IDS_MAX]; /* owned; the first is the address */
     struct acl_who who;              /* those that are used */
-    int64_t told_zxid;               /* the highest zxid in an answer */
-    int64_t since_ms;                /* clock_wall_ms() when it was accepted */
+    bool is_loopback, is_super;
+    bool roles_known; /* `roles` are those of rights_generation */
+    uint64_t rights_generation;
+    char *token;       /* that its client gave; NULL: none */
+    int64_t told_zxid; /* the highest zxid in an answer */
+    int64_t since_ms;  /* clock_wall_ms() when it was accepted */
     struct wire_traffic traffic;
 
     /* Under the store's lock: */
+    unsigned roles;
     LIST_ENTRY(wire_conn) noted_link; /* in wire.noted or wire.called */
     bool noted;
     struct buf events; /* packets for watches that have fired */
@@ -282,6 +288,11 @@ bool wire_add_id(struct wire_conn *c, struct str scheme, struct str id);
 
 /* With require_auth: whether the client is known well enough for a request of this type. */
 bool wire_may_ask(const struct wire_conn *c, int type);
+
+/* wire_rights.c: whether it has one of the roles for a path. Under the lock. */
+bool wire_may(const struct wire_conn *c, struct str path, unsigned roles);
+void wire_refresh_rights(struct wire_conn *c);
+void wire_take_token(struct wire_conn *c, struct str credential); /* "name:token", or any other */
 
 /* wire_multi.c. read_op: false: the request is invalid. */
 bool wire_read_op(struct wire_conn *c, int type, bool in_multi, struct reader *r, struct arena *a,

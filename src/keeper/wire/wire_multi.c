@@ -49,7 +49,7 @@ static int read_acl(struct wire_conn *c, struct reader *r, struct arena *a, stru
     return 0;
 }
 
-enum { MODE_CONTAINER = 4 };
+enum { MODE_CONTAINER = 4, CHANGERS = ROLE_WORK | ROLE_SUBMIT };
 
 /* The modes of a create, by their numbers. */
 static const struct {
@@ -139,6 +139,8 @@ bool wire_read_op(struct wire_conn *c, int type, bool in_multi, struct reader *r
         read_mode(c->w, type, in_multi, r, &op);
     else
         op.version = jute_i32(r);
+    if (op.path.p && !wire_may(c, op.path, op.kind == KEEPER_CHECK ? ROLE_READ : CHANGERS))
+        op.refused = DROVER_NO_AUTH;
     if (!op.refused && create && has_parent(op.path))
         op.refused = acl_err;
     if (!op.refused)

@@ -61,6 +61,10 @@ static int look(const struct tree *t, struct str path, struct tree_view *ret_vie
 bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire_request *q,
                struct tree_view *ret_view)
 {
+    if (!wire_may(c, node_path(path), ROLE_READ)) {
+        q->error = wire_error(DROVER_NO_AUTH);
+        return false;
+    }
     int err = look(tree_of(c), path, ret_view);
     q->lsn = tree_of(c)->zxid;
     if (!err) {
@@ -107,7 +111,9 @@ static void watch(struct wire_conn *c, struct str path, int mode, struct wire_re
     if (q->r.bad || !path.p || path.len > PATH_MAX_LEN ||
         (path.len && memchr(path.p, '\0', path.len)))
         return;
-    if (c->watch_len < WIRE_WATCHES_MAX || wire_watch_has(c, path, WIRE_WATCH_ANY))
+    if (!wire_may(c, path, ROLE_READ))
+        q->error = wire_error(DROVER_NO_AUTH);
+    else if (c->watch_len < WIRE_WATCHES_MAX || wire_watch_has(c, path, WIRE_WATCH_ANY))
         wire_watch_add(c, path, mode);
     else
         q->error = WIRE_SYSTEM_ERROR;
@@ -191,6 +197,8 @@ static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exi
     struct tree_view v;
     bool there = look(tree_of(c), path, &v) == 0;
     int64_t now = tree_of(c)->zxid;
+    if (!wire_may(c, path, ROLE_READ))
+        return;
     if (mode & (WIRE_WATCH_PERSISTENT | WIRE_WATCH_RECURSIVE))
         watch(c, path, mode, q);
     else if (exists && there)
@@ -415,6 +423,7 @@ bool wire_request(struct wire_conn *c, struct str packet)
         return false;
     session_touch(s, c->w->now_ms);
     c->w->body.len = 0;
+    wire_refresh_rights(c);
     run_op(c, &q);
     enum wire_latency_kind kind = q.zxid ? WIRE_UPDATE : WIRE_READ;
     if (!q.zxid && !q.no_zxid)

@@ -115,6 +115,8 @@ static struct str acl_of(const struct local *l, struct str path)
 static bool may_hear(struct wire_conn *c, struct str path)
 {
     struct str acl = acl_of(c->w->l, path);
+    if (!wire_may(c, path, ROLE_READ))
+        return false;
     return !acl.len || acl_allows(acl, ACL_READ, &c->who);
 }
 

@@ -386,8 +386,8 @@ static int session_start(struct zk *zk, const char *hosts, const struct zookeepe
         return err_set(e, DROVER_IO, "zk://%s: cannot resolve any of the hosts: %s", hosts,
                        strerror(errno));
     zoo_set_servers_resolution_delay(zk->handle, -1);
-    if (zo && zo->auth &&
-        zoo_add_auth(zk->handle, "digest", zo->auth, (int)strlen(zo->auth), NULL, NULL) != ZOK)
+    const char *login = !zo ? NULL : zo->auth ? zo->auth : zo->login;
+    if (login && zoo_add_auth(zk->handle, "digest", login, (int)strlen(login), NULL, NULL) != ZOK)
         return err_set(e, DROVER_NO_AUTH, "zk://%s: the credentials could not be sent", hosts);
     return 0;
 }

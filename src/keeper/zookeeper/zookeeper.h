@@ -29,6 +29,7 @@ enum {
 struct zookeeper_options {
     const char *auth;           /* "user:password" for the digest scheme; NULL: none. With it, only
                                    their creator may use new nodes; without it, anybody */
+    const char *login;          /* instead of auth: the same, and anybody may use new nodes */
     int32_t connect_timeout_ms; /* 0: ZOOKEEPER_CONNECT_TIMEOUT_MS */
 };
 

@@ -1,0 +1,69 @@
+/*
+ * What a connection may do, beside the access lists of nodes.
+ *
+ * /drover is what the server itself trusts: its tasks, the commands that it runs, its tokens. Only
+ * an administrator reads or changes anything there. The rest of the tree is for the clients that
+ * share it with the modules: to read it takes the role `read`, to change it `work` or `submit`.
+ *
+ * A connection has the roles of a request over HTTP without a token; and, after `addauth digest
+ * NAME:TOKEN`, those of the token, until it ends. The superuser has every role. A token with limits
+ * has none here: they name groups, worlds and queues, not nodes.
+ */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "keeper/wire/wire_impl.h"
+
+static bool is_trusted(struct str path)
+{
+    static const struct str root = STR("/drover");
+    return str_starts(path, root) && (path.len == root.len || path.p[root.len] == '/');
+}
+
+bool wire_may(const struct wire_conn *c, struct str path, unsigned roles)
+{
+    return c->roles & (is_trusted(path) ? ROLE_ADMIN : roles | ROLE_ADMIN);
+}
+
+static unsigned roles_of(const struct wire_conn *c, struct str token)
+{
+    const struct wire_rights *r = &c->w->o.rights;
+    struct identity *who = r->identify(r->arg, c->is_loopback, token);
+    unsigned roles = who && !who->limited && !who->node ? who->roles : 0;
+    identity_drop(who);
+    return roles;
+}
+
+static void find_roles(struct wire_conn *c)
+{
+    const struct wire_rights *r = &c->w->o.rights;
+    c->rights_generation = *r->generation;
+    c->roles = roles_of(c, STR(""));
+    if (c->token)
+        c->roles |= roles_of(c, str_of(c->token));
+    if (c->is_super)
+        c->roles = ROLE_ALL;
+}
+
+void wire_refresh_rights(struct wire_conn *c)
+{
+    const struct wire_rights *r = &c->w->o.rights;
+    if (!r->identify)
+        c->roles = ROLE_ALL;
+    else if (!c->roles_known || c->rights_generation != *r->generation)
+        find_roles(c);
+    c->roles_known = true;
+}
+
+void wire_take_token(struct wire_conn *c, struct str credential)
+{
+    const char *colon = memchr(credential.p, ':', credential.len);
+    if (!colon || !c->w->o.rights.identify)
+        return;
+    struct str token = {colon + 1, credential.len - (size_t)(colon + 1 - credential.p)};
+    if (!token.len || !roles_of(c, token))
+        return;
+    free(c->token);
+    c->token = mem_dup(token.p, token.len);
+    c->roles_known = false;
+}
