@@ -1,5 +1,6 @@
 /*
- * Batches that are not in a final state, watched one by one: what foreign clients do to them.
+ * Batches that are not in a final state, watched one by one: what foreign clients do to them, and
+ * the end of those that foreign clients have given jobs, whoever ends the last one (batch_lists.c).
  *
  *     the status was set                  the index is corrected
  *     batch-processing changed            if it is empty, the report is due

@@ -191,15 +191,16 @@ struct str batch_json_text(struct batch_call *c, const struct json *v, struct st
 /*
  * Batches have a submission, completion, and reports.
  *
- * Completion. Every transaction that changes the members of batch-processing also sets that node
- * (to the same empty data) at the version that was read with its number of children. If two last
- * jobs end at the same time, one of them therefore fails, retries and sees that it is the last. The
- * transaction that removes the last job also moves the batch: Processing (or Pending, if nobody has
- * locked it) to Reporting, Failed to UpdateReporting. That status is the durable mark that a report
- * is due; /drover/batch/reporting and updatereporting list those batches. A reporter acquires the
- * batch, sends the report to the depositor, and moves the batch with its token: that transaction
- * commits the report and writes status-report. If a reporter dies, its lock ends and another
- * reporter acquires the batch; if it only seemed dead, its move is fenced.
+ * Completion. Every transaction that changes the members of batch-processing also sets that node at
+ * the version that was read with its number of children. If two last jobs end at the same time, one
+ * of them therefore fails, retries and sees that it is the last. The transaction that removes the
+ * last job also moves the batch: Processing (or Pending) to Reporting, unless somebody has locked
+ * it, Failed to UpdateReporting. If foreign clients have changed the list too (batch_lists.c), it
+ * does not: such a batch may still be filled, and batch_settle() moves it. The status is the
+ * durable mark that a report is due; /drover/batch/reporting and updatereporting list those
+ * batches. A reporter acquires the batch, sends the report to the depositor, and moves the batch
+ * with its token: that transaction commits the report and writes status-report. If a reporter dies,
+ * its lock ends and another one acquires the batch; if it only seemed dead, its move is fenced.
  *
  * The number of a report is the czxid of the batch's entry in that list. It is the same for every
  * attempt to send the report, and no two reports share it.
@@ -229,6 +230,10 @@ int batch_add_states(struct batch_call *c, struct batch_txn *t, const char *bid)
 int batch_add_list(struct batch_call *c, struct batch_txn *t, const char *bid,
                    enum batch_list list);
 int batch_add_untaken(struct batch_call *c, struct batch_txn *t, const char *bid);
+
+/* Adds a new status at the version that was read, and the change of the index. */
+int batch_add_status(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
+                     int state, struct str message);
 
 /*
  * Adds to a transaction that `leaving` jobs leave batch-processing and `coming` ones enter it, as

@@ -22,8 +22,7 @@ struct batch_transition {
     struct batch_census census;
 };
 
-/* Adds a new status at the version that was read, and the change of the index. */
-static int set_state(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
+int batch_add_status(struct batch_call *c, struct batch_txn *t, const struct batch_item *i,
                      int state, struct str message)
 {
     struct batch_status s = i->status;
@@ -47,84 +46,9 @@ int batch_report_number(struct batch_call *c, struct str id, int state, int64_t 
     return 0;
 }
 
-int batch_add_states(struct batch_call *c, struct batch_txn *t, const char *bid)
-{
-    const char *path = arena_printf(c->a, "/batches/%s/states", bid);
-    return batch_fail(c, txn_create_missing(&t->txn, c->k, path));
-}
-
-int batch_add_list(struct batch_call *c, struct batch_txn *t, const char *bid, enum batch_list list)
-{
-    const char *path = arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[list]);
-    TRY(batch_add_states(c, t, bid));
-    return batch_fail(c, txn_create_missing(&t->txn, c->k, path));
-}
-
-int batch_add_untaken(struct batch_call *c, struct batch_txn *t, const char *bid)
-{
-    struct keeper_names lists = {0};
-    struct keeper_stat stat;
-    int err = batch_node_children(c, &lists, NULL, "/batches/%s/states", bid);
-    if (err)
-        return batch_optional(err);
-    for (size_t i = 0; i < lists.count; i++) {
-        TRY(batch_node_stat(c, &stat, "/batches/%s/states/%s", bid, lists.names[i]));
-        if (stat.child_count)
-            return 0;
-    }
-    for (size_t i = 0; i < lists.count; i++)
-        txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states/%s", bid,
-                   lists.names[i]);
-    txn_delete(&t->txn, OP_ANY, KEEPER_ANY_VERSION, "/batches/%s/states", bid);
-    return 1;
-}
-
-int batch_count_change(struct batch_call *c, struct batch_txn *t, const char *bid, int leaving,
-                       int coming, int *ret_state)
-{
-    const struct batch_store *r = c->store;
-    const char *processing =
-        arena_printf(c->a, "/batches/%s/states/%s", bid, BATCH_LISTS[BATCH_LIST_PROCESSING]);
-    struct keeper_stat stat, lock = {0};
-    struct batch_item b;
-    *ret_state = BATCH_NO_STATE;
-    TRY(batch_node_stat(c, &stat, "%s", processing));
-    if (stat.czxid)
-        txn_set(&t->txn, OP_ANY, NO_BYTES, stat.version, "%s", processing);
-    else if (coming)
-        TRY(batch_add_list(c, t, bid, BATCH_LIST_PROCESSING));
-    if (stat.child_count + coming != leaving || !leaving)
-        return 0;
-    TRY(batch_item_read(c, BATCH_KIND_BATCH, str_of(bid), &b));
-    int state = b.status.state;
-    if (state == r->batch.pending)
-        TRY(batch_node_stat(c, &lock, "%s/lock", b.path)); /* its holder may add jobs */
-    if (state == r->batch.failed)
-        *ret_state = r->batch.update_reporting;
-    else if (state == r->batch.processing || (state == r->batch.pending && !lock.czxid))
-        *ret_state = r->batch.reporting;
-    else
-        return 0;
-    return set_state(c, t, &b, *ret_state, (struct str){0});
-}
-
 static bool is_reporting(const struct batch_store *r, int state)
 {
     return state == r->batch.reporting || state == r->batch.update_reporting;
-}
-
-int batch_failed_jobs(struct batch_call *c, const char *bid, struct str *ret_json)
-{
-    struct keeper_names ids = {0};
-    struct buf b = {0};
-    TRY(batch_optional(batch_node_children(c, &ids, NULL, "/batches/%s/states/%s", bid,
-                                           BATCH_LISTS[BATCH_LIST_FAILED])));
-    json_open(&b, '[');
-    for (size_t i = 0; i < ids.count; i++)
-        json_put_text(&b, str_of(ids.names[i]));
-    json_close(&b, ']');
-    *ret_json = arena_take(c->a, &b);
-    return 0;
 }
 
 /* Adds status-report to the transaction. It is written by the first report that has failed jobs. */
@@ -141,17 +65,6 @@ static int add_report(struct batch_call *c, struct batch_txn *t, const char *bid
         txn_set(&t->txn, OP_ANY, text, KEEPER_ANY_VERSION, "/batches/%s/status-report", bid);
     else
         txn_create(&t->txn, OP_ANY, text, 0, "/batches/%s/status-report", bid);
-    return 0;
-}
-
-int batch_census(struct batch_call *c, const char *bid, struct batch_census *ret)
-{
-    struct keeper_stat stat;
-    for (int i = BATCH_LIST_COUNT - 1; i >= 0; i--) {
-        TRY(batch_node_stat(c, &stat, "/batches/%s/states/%s", bid, BATCH_LISTS[i]));
-        ret->counts[i] = stat.child_count;
-    }
-    ret->processing = stat;
     return 0;
 }
 
@@ -191,7 +104,7 @@ static int add_state(struct batch_call *c, struct batch_txn *t, struct batch_tra
     if (tr->census.processing.czxid)
         txn_check(&t->txn, OP_ANY, tr->census.processing.version, "/batches/%s/states/%s",
                   tr->item.id, BATCH_LISTS[BATCH_LIST_PROCESSING]);
-    return set_state(c, t, &tr->item, tr->to, tr->move->message);
+    return batch_add_status(c, t, &tr->item, tr->to, tr->move->message);
 }
 
 /* Adds `states` to a batch that is no longer Pending, and removes it from one that is again. */
@@ -330,7 +243,7 @@ static int build(struct batch_call *c, struct batch_txn *t, struct batch_transit
         return tr->to;
     return kind == BATCH_KIND_BATCH ? add_batch_move(c, t, tr)
            : kind == BATCH_KIND_JOB ? add_job_move(c, t, tr)
-                                    : set_state(c, t, i, tr->to, tr->move->message);
+                                    : batch_add_status(c, t, i, tr->to, tr->move->message);
 }
 
 /* The cache after a move: the same as a read would find. */
@@ -472,7 +385,8 @@ int batch_untake(struct batch_call *c, const char *bid, int state)
     if (state == pending)
         txn_check(&t.txn, OP_ANY, b.version, "%s/status", b.path);
     else
-        TRY(set_state(c, &t, &b, pending, STR("given back: its worker died before it had jobs")));
+        TRY(batch_add_status(c, &t, &b, pending,
+                             STR("given back: its worker died before it had jobs")));
     err = batch_txn_commit(c, &t, OP_ANY);
     if (!err && state != pending)
         batch_publish(c, &b, state, pending);

@@ -27,7 +27,8 @@
  * Invariants after any operation, even an interrupted one, because each operation is one
  * transaction: a job is in exactly one state list, the one that its status names; it is in exactly
  * one list of its batch, the one that its state belongs to; and a batch whose batch-processing
- * became empty is Reporting (or UpdateReporting), or was reported since.
+ * became empty is Reporting (or UpdateReporting), or was reported since, or is locked, or foreign
+ * clients have changed that list as well: then the report becomes due a moment later (active.c).
  */
 #ifndef BATCH_STORE_H
 #define BATCH_STORE_H

@@ -120,6 +120,7 @@ def test_either_takes_what_the_other_created(beside):
     jump(library, jid, "Notify")
     assert api.move(jid) == "Completed"
     assert library.client.exists(f"/batches/{ours}/states/batch-completed/{jid}")
+    library.unlock(f"/batches/{ours}")
     api.wait_state("batches", ours, ["Reporting"])
 
 
@@ -243,6 +244,29 @@ def test_a_batch_whose_taker_still_adds_jobs_is_not_reported(beside):
     unlocked = time.monotonic()
     api.wait_state("batches", bid, ["Reporting"])
     assert time.monotonic() - unlocked < 3 * NOTICED_S  # else after 30 s; a busy machine may be late
+
+
+def test_a_batch_that_is_filled_while_ours_ends_its_jobs(beside, tmp_path):
+    """It is not reported before its holder has unlocked it, then once, and within a second; so is a batch that
+    the library has filled before."""
+    api, library = beside("--on-batch-done", f"echo $DROVER_REPORT >> {tmp_path}/keys")
+    bid = library.run(library.create_batch())
+    assert library.run(library.acquire_batch(only=bid)) == bid
+    for _ in range(3):
+        api.drive(library.run(library.create_job(bid)))
+        probe, [last] = foreign_batch(library)
+        api.drive(last)
+        ended = time.monotonic()
+        api.wait_state("batches", probe, ["Completed"])
+        took = time.monotonic() - ended
+        assert api.state_of("batches", bid) == "Processing"
+    library.unlock(f"/batches/{bid}")
+    unlocked = time.monotonic()
+    api.wait_state("batches", bid, ["Completed"])
+    assert max(took, time.monotonic() - unlocked) < 5 * NOTICED_S  # else after 30 s; a busy machine may be late
+    keys = [key.split("-")[0] for key in (tmp_path / "keys").read_text().split()]
+    assert len(keys) == len(set(keys)) == 4
+    assert findings(api) == []
 
 
 @pytest.mark.parametrize("beside", ["embedded"], indirect=True)

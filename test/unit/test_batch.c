@@ -174,7 +174,7 @@ static void a_failure_a_report_and_an_update(void **state)
         "/jobs/jid0000000001/status {\"status\":\"Pending\",\"last_successful_status\":null,"
         "\"last_modification_date\":\"T\",\"retry_count\":1,\"message\":\"again\"}\n");
     expect_tree(s, "/batches/bid0000000000/states/batch-processing",
-                "/batches/bid0000000000/states/batch-processing\n"
+                "/batches/bid0000000000/states/batch-processing 5\n"
                 "/batches/bid0000000000/states/batch-processing/jid0000000001\n");
     assert_int_equal(batch_job_requeue(&s->c, str_of(a), (struct str){0}, (struct str){0}),
                      DROVER_NOT_ALLOWED);
@@ -251,7 +251,7 @@ static void holding_node_by_node(void **state)
                 "/batches/bid0000000000/states\n"
                 "/batches/bid0000000000/states/batch-deleted\n"
                 "/batches/bid0000000000/states/batch-deleted/jid0000000001\n"
-                "/batches/bid0000000000/states/batch-processing\n");
+                "/batches/bid0000000000/states/batch-processing 2\n");
     expect_tree(s, "/drover/batch/reporting",
                 "/drover/batch/reporting\n/drover/batch/reporting/bid0000000000\n");
 
