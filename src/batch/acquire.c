@@ -3,26 +3,33 @@
  *
  * The view of the state's list says which item to try. The transaction that creates the lock also
  * checks that the status is the one that was read and, for a job, that its entry is in the list and
- * that its batch has not been held since. It also checks that no queue and no collection has been
- * locked since those locks were read.
+ * that its batch has not been held since.
+ *
+ * Holds are the locks of queues and collections, by name. What Drover locks sets the parent of the
+ * lock, and the transaction checks its version. A foreign client only creates the lock, which no
+ * transaction can check. So the parents are looked at after the transaction: if their children have
+ * changed and the item is held now, it is unlocked again before anybody has seen it. Nothing is
+ * read before the transaction while the process knows of no hold; the look afterwards says whether
+ * it knew right.
  *
  * An item that is locked is parked and tried again later. A job whose collection or batch is held
- * is blocked until that ends. The locked collections are read for each acquire; the held batches
- * are a list of their own, /drover/batch/held. So each entry is tried once, however many
- * unavailable ones are at the front, and an acquire costs the same for any length of the list.
+ * is blocked until that ends. The held batches are a list of their own, /drover/batch/held. So each
+ * entry is tried once, however many unavailable ones are at the front, and an acquire costs the
+ * same for any length of the list.
  */
 #include "base/clock.h"
 #include "base/thread.h"
 #include "batch/item.h"
 
-/* The locks by name, as they were read when an acquire began. */
+/* The holds of an acquire. */
 struct batch_holds {
-    int32_t queues_version, collections_version; /* of /locks/queue, /locks/collections */
+    struct batch_hold_list lists[BATCH_HOLD_LISTS];
     struct keeper_names collections;
-    uint32_t generation; /* of the collections: counts locks and unlocks */
 };
 
-/* Returned internally: the locks by name have changed, read them again. */
+static const char *const HOLD_PARENTS[BATCH_HOLD_LISTS] = {"/locks/queue", "/locks/collections"};
+
+/* Returned internally: the holds have changed, read them again. */
 enum { HOLDS_CHANGED = 2 };
 
 /* A profile belongs to the collection of the same name, or of that name before "_content". */
@@ -47,26 +54,57 @@ static bool is_held(struct batch_call *c, struct str configuration,
     return false;
 }
 
+/* Only jobs belong to collections. */
+static int hold_list_count(const struct batch_kind *kind)
+{
+    return kind->id == BATCH_KIND_JOB ? BATCH_HOLD_LISTS : BATCH_HOLD_QUEUES + 1;
+}
+
+/* One parent and its children; without a read if the process knows that there are none. */
+static int read_hold_list(struct batch_call *c, enum batch_hold_list_id id,
+                          struct batch_hold_list *ret, struct keeper_names *ret_names)
+{
+    struct batch_store *r = c->store;
+    struct keeper_stat stat;
+    *ret_names = (struct keeper_names){0};
+    pthread_mutex_lock(&r->lock);
+    *ret = r->holds[id];
+    pthread_mutex_unlock(&r->lock);
+    if (ret->known_empty)
+        return 0;
+    TRY(batch_node_children(c, ret_names, &stat, "%s", HOLD_PARENTS[id]));
+    *ret = (struct batch_hold_list){!ret_names->count, stat.version, (uint32_t)stat.cversion,
+                                    stat.pzxid};
+    LOCKED(&r->lock);
+    r->holds[id] = *ret;
+    return 0;
+}
+
+/* The next acquire reads the holds. */
+static void forget_holds(struct batch_call *c)
+{
+    LOCKED(&c->store->lock);
+    for (int i = 0; i < BATCH_HOLD_LISTS; i++)
+        c->store->holds[i].known_empty = false;
+}
+
 /* 1: the queue of that kind is locked. */
 static int read_holds(struct batch_call *c, const struct batch_kind *kind, struct batch_holds *ret)
 {
     struct keeper_names queues;
-    struct keeper_stat stat;
-    if (!kind->queue)
-        return 0;
-    TRY(batch_node_children(c, &queues, &stat, "/locks/queue"));
-    ret->queues_version = stat.version;
+    TRY(read_hold_list(c, BATCH_HOLD_QUEUES, &ret->lists[BATCH_HOLD_QUEUES], &queues));
     for (size_t i = 0; i < queues.count; i++)
         if (strcmp(queues.names[i], kind->queue) == 0)
             return 1;
-    if (kind->id != BATCH_KIND_JOB)
-        return 0;
-    TRY(batch_node_children(c, &ret->collections, &stat, "/locks/collections"));
-    ret->collections_version = stat.version;
-    ret->generation = (uint32_t)stat.cversion;
-    LOCKED(&c->store->lock);
-    c->store->collections_generation = ret->generation;
-    return 0;
+    return kind->id == BATCH_KIND_JOB
+               ? read_hold_list(c, BATCH_HOLD_COLLECTIONS, &ret->lists[BATCH_HOLD_COLLECTIONS],
+                                &ret->collections)
+               : 0;
+}
+
+static uint32_t generation_of(const struct batch_holds *h)
+{
+    return h->lists[BATCH_HOLD_COLLECTIONS].cversion;
 }
 
 /* The reason of a block: an even number for a batch, an odd one for a generation of collections. */
@@ -91,7 +129,7 @@ static bool is_lifted(void *arg, int64_t block)
     if (block % 2 == 0)
         return !batch_view_has(held_batches(r), block / 2);
     pthread_mutex_lock(&r->lock);
-    uint32_t generation = r->collections_generation;
+    uint32_t generation = r->holds[BATCH_HOLD_COLLECTIONS].cversion;
     pthread_mutex_unlock(&r->lock);
     return block != by_collection(generation);
 }
@@ -104,7 +142,7 @@ static int lift_blocks(struct batch_call *c, struct batch_kind *jobs, int state,
     if (!list_view_counts(list).blocked)
         return 0;
     TRY(batch_fail(c, list_view_refresh(held, c->k, false)));
-    uint32_t generation = list_view_counts(held).removed + h->generation;
+    uint32_t generation = list_view_counts(held).removed + generation_of(h);
     pthread_mutex_lock(&c->store->lock);
     bool seen = jobs->blocks_seen[state] == generation;
     jobs->blocks_seen[state] = generation;
@@ -200,10 +238,8 @@ static int lock_item(struct batch_call *c, struct batch_item *i, const char *ent
         txn_check(&t.txn, OP_ANY, i->batch_version, "/batches/%s/status", i->bid);
         txn_set(&t.txn, OP_ANY, NO_BYTES, BATCH_LOCK_VERSION - 1, "%s/lock", i->path);
     }
-    if (h && i->kind->queue)
-        txn_check(&t.txn, OP_HOLDS, h->queues_version, "/locks/queue");
-    if (h && entry)
-        txn_check(&t.txn, OP_HOLDS, h->collections_version, "/locks/collections");
+    for (int l = 0; h && l < hold_list_count(i->kind); l++)
+        txn_check(&t.txn, OP_HOLDS, h->lists[l].version, "%s", HOLD_PARENTS[l]);
     int err = commit_lock(c, &t, i);
     *ret_failed = t.txn.failed;
     return err;
@@ -215,6 +251,30 @@ int batch_item_lock(struct batch_call *c, struct batch_item *i)
     return lock_item(c, i, NULL, NULL, &failed);
 }
 
+/*
+ * Looks at the holds again, for an item that was locked. 1: it is held. An error leaves the item
+ * locked, as a lost answer to the transaction does: only the end of the session is sure to unlock.
+ */
+static int is_held_meanwhile(struct batch_call *c, struct batch_item *i,
+                             const struct batch_holds *h)
+{
+    struct batch_holds now = {.collections = {0}};
+    struct keeper_stat stat;
+    bool changed = false;
+    for (int l = 0; l < hold_list_count(i->kind); l++) {
+        TRY(batch_node_exists(c, &stat, "%s", HOLD_PARENTS[l]));
+        changed |= stat.pzxid != h->lists[l].pzxid;
+    }
+    if (!changed)
+        return 0;
+    forget_holds(c);
+    int held = read_holds(c, i->kind, &now);
+    if (held || i->kind->id != BATCH_KIND_JOB)
+        return held;
+    held = find_hold(c, i, &now);
+    return held < 0 ? held : held == HOLD_COLLECTION;
+}
+
 /* 1: locked. 0: not available; its entry is parked or removed. Or HOLDS_CHANGED. */
 static int take(struct batch_call *c, struct list_view *v, struct str entry,
                 const struct batch_holds *h, struct batch_item *i)
@@ -222,6 +282,7 @@ static int take(struct batch_call *c, struct list_view *v, struct str entry,
     bool job = i->kind->id == BATCH_KIND_JOB;
     int failed, err = lock_item(c, i, job ? entry.p : NULL, h, &failed);
     if (err && failed == OP_HOLDS) {
+        forget_holds(c);
         list_view_release(v, entry, NULL);
         return batch_is_conflict(err) ? HOLDS_CHANGED : err;
     }
@@ -235,7 +296,11 @@ static int take(struct batch_call *c, struct list_view *v, struct str entry,
         batch_job_cache_put(c, i);
     if (err)
         return batch_is_conflict(err) ? 0 : err;
-    return 1;
+    int held = is_held_meanwhile(c, i, h);
+    if (held <= 0)
+        return held ? held : 1;
+    err = batch_item_unlock(c, i->kind->id, str_of(i->id), i->token); /* makes it available */
+    return err ? err : HOLDS_CHANGED;
 }
 
 /* The same for a job that may be held. */
@@ -248,7 +313,7 @@ static int take_job(struct batch_call *c, struct list_view *v, struct str entry,
     if (err == HOLD_BATCH)
         block(c, v, entry, by_batch(batch_id_number(BATCH_ID_BATCH, str_of(j->bid))));
     else if (err == HOLD_COLLECTION)
-        block(c, v, entry, by_collection(h->generation));
+        block(c, v, entry, by_collection(generation_of(h)));
     else
         list_view_park(v, entry, clock_boot_ms());
     return err < 0 ? batch_fail(c, err) : 0;
@@ -339,7 +404,7 @@ static int try_acquire(struct batch_call *c, struct batch_kind *kind, int state,
                        struct batch_item *ret_item)
 {
     const struct batch_machine *m = kind->machine;
-    struct batch_holds h = {.generation = 0};
+    struct batch_holds h = {.collections = {0}};
     int got = read_holds(c, kind, &h);
     if (got)
         return got < 0 ? got : 0;

@@ -170,6 +170,16 @@ struct batch_kind {
     struct batch_index_state index;    /* not for jobs */
 };
 
+/* The parents of the locks by name that stop acquires, as they were last read. */
+enum batch_hold_list_id { BATCH_HOLD_QUEUES, BATCH_HOLD_COLLECTIONS, BATCH_HOLD_LISTS };
+
+struct batch_hold_list {
+    bool known_empty;  /* else they are read for each acquire */
+    int32_t version;   /* raised by what Drover locks */
+    uint32_t cversion; /* counts locks and unlocks */
+    int64_t pzxid;     /* of the last lock or unlock, by whomever */
+};
+
 struct batch_store {
     struct batch_machines machines;
     struct batch_store_options options;
@@ -182,8 +192,8 @@ struct batch_store {
     pthread_mutex_t creating; /* one new id at a time */
     pthread_mutex_t indexing; /* one thread at a time indexes new items */
 
-    pthread_mutex_t lock;            /* guards the index of each kind, and: */
-    uint32_t collections_generation; /* of the locked collections when they were last read */
+    pthread_mutex_t lock; /* guards the index of each kind, and: */
+    struct batch_hold_list holds[BATCH_HOLD_LISTS];
 };
 
 /* A batch, a job or an access item, as it was read. */

@@ -344,78 +344,6 @@ static void a_status_without_a_date(void **state)
     assert_non_null(strstr(status_of(s, jid), "\"last_modification_date\":\"20"));
 }
 
-/* A keeper before whose first transaction another session takes a lock by name. */
-struct intruded {
-    struct cutter cutter; /* first member: the two pointers are interchangeable */
-    struct keeper_ops ops;
-    const struct keeper_ops *passed_on;
-    struct scene *s;
-    enum batch_lock_kind kind;
-    const char *name;
-    bool done;
-};
-
-static int lock_then_multi(struct keeper *k, const struct keeper_op *ops, size_t count,
-                           struct keeper_result *results)
-{
-    struct intruded *i = (struct intruded *)k;
-    struct batch_lock lock;
-
-    if (!i->done) {
-        i->done = true;
-        OK(i->s, batch_lock_take(&i->s->c2, i->kind, str_of(i->name), STR("admin"), &lock));
-    }
-    return i->passed_on->multi(k, ops, count, results);
-}
-
-/* Acquires, and takes the lock between the reads and the transaction. */
-static int acquire_intruded(struct scene *s, enum batch_kind_id kind, int state,
-                            enum batch_lock_kind lock, const char *name, struct batch_item *ret)
-{
-    struct intruded i = {.s = s, .kind = lock, .name = name};
-    struct batch_call c = {s->store, &i.cutter.base, &s->arena, &s->why};
-    int got;
-
-    cutter_init(&i.cutter, s->k, 1 << 30, 0, false);
-    i.passed_on = i.cutter.base.ops;
-    i.ops = *i.passed_on;
-    i.ops.multi = lock_then_multi;
-    i.cutter.base.ops = &i.ops;
-    got = batch_item_acquire(&c, kind, state, ret);
-    OK(s, got);
-    assert_true(i.done);
-    return got;
-}
-
-static void a_lock_taken_during_an_acquire(void **state)
-{
-    struct scene *s = *state;
-    const char *bid = new_batch(s, "{}");
-    const char *held = fill(s, bid, "p", 10, 1), *other = fill(s, bid, "q", 20, 1);
-    int pending = state_no(s, "Pending");
-    char id[BATCH_ID_LEN + 1];
-    struct batch_item j;
-
-    assert_int_equal(acquire_intruded(s, BATCH_KIND_JOB, pending, BATCH_LOCK_QUEUE, "ingest", &j),
-                     0);
-    assert_int_equal(tree_count(s->k, arena_printf(&s->arena, "/jobs/%s", held)), 7);
-    OK(s, batch_lock_release(&s->c, BATCH_LOCK_QUEUE, STR("ingest"), 0));
-    assert_int_equal(acquire_intruded(s, BATCH_KIND_JOB, pending, BATCH_LOCK_COLLECTIONS, "p", &j),
-                     1);
-    assert_string_equal(j.id, other);
-    OK(s, batch_lock_release(&s->c, BATCH_LOCK_COLLECTIONS, STR("p"), 0));
-    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_JOB, pending, &j), 1);
-    assert_string_equal(j.id, held);
-
-    OK(s, batch_item_new(&s->c, BATCH_KIND_SMALL, parse(s, "{}"), id));
-    assert_int_equal(
-        acquire_intruded(s, BATCH_KIND_SMALL, BATCH_NO_STATE, BATCH_LOCK_QUEUE, "accessSmall", &j),
-        0);
-    OK(s, batch_lock_release(&s->c, BATCH_LOCK_QUEUE, STR("accessSmall"), 0));
-    assert_int_equal(batch_item_acquire(&s->c, BATCH_KIND_SMALL, BATCH_NO_STATE, &j), 1);
-    assert_string_equal(j.id, id);
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, scene_setup, scene_teardown)
 
 int main(void)
@@ -432,7 +360,6 @@ int main(void)
         TEST(a_batch_that_loses_its_status_for_a_while),
         TEST(a_lock_that_a_foreign_client_took),
         TEST(a_status_without_a_date),
-        TEST(a_lock_taken_during_an_acquire),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
