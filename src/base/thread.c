@@ -73,6 +73,17 @@ void cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t boot_m
     pthread_cond_timedwait(cond, lock, &t);
 }
 
+enum { NOTICE_EVERY_MS = 1000, NOTICE_LATE_MS = 500 };
+
+bool cond_wait_noticing_stops(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t boot_ms)
+{
+    int64_t until_ms = clock_boot_ms();
+    if (boot_ms > until_ms)
+        until_ms = boot_ms - until_ms < NOTICE_EVERY_MS ? boot_ms : until_ms + NOTICE_EVERY_MS;
+    cond_wait_until(cond, lock, boot_ms == INT64_MAX ? INT64_MAX : until_ms);
+    return boot_ms != INT64_MAX && clock_boot_ms() - until_ms >= NOTICE_LATE_MS;
+}
+
 /* At an interval. */
 
 struct periodic {

@@ -51,6 +51,14 @@ void cond_init(pthread_cond_t *cond);
 void cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t boot_ms);
 
 /*
+ * The same for a thread that ends what was silent for too long. If the process is stopped (SIGSTOP,
+ * a sleeping laptop), it hears nobody, so nobody was silent. Returns true if it woke so late that
+ * the process may have been stopped. It returns every second to find out; a stop of a second and a
+ * half is always noticed.
+ */
+bool cond_wait_noticing_stops(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t boot_ms);
+
+/*
  * Calls fn(arg) every every_ms on a thread of its own. The first call comes after one interval, and
  * an interval begins when the call before it has returned. A long call checks
  * periodic_is_stopping() now and then, because periodic_stop() waits for it.

@@ -19,10 +19,7 @@
 #include "base/thread.h"
 #include "keeper/subsession.h"
 
-enum {
-    RETRY_MS = 1000,
-    STOOD_STILL_MS = 500, /* the thread woke so late: the whole process may have been stopped */
-};
+enum { RETRY_MS = 1000 };
 
 struct http_session {
     struct keeper *keeper;
@@ -414,11 +411,10 @@ static void *ticker_main(void *arg)
         t->woken_for_ms = tick(t);
         if (t->stop)
             break;
-        cond_wait_until(&t->changed, &t->lock, t->woken_for_ms);
-        int64_t late_ms = clock_boot_ms() - t->woken_for_ms;
-        /* A process that was stopped did not hear its clients meanwhile. */
-        for (uint32_t i = 0; i < t->len && late_ms >= STOOD_STILL_MS; i++)
-            t->entries[i]->seen_ms += late_ms;
+        bool stopped = cond_wait_noticing_stops(&t->changed, &t->lock, t->woken_for_ms);
+        int64_t now = clock_boot_ms();
+        for (uint32_t i = 0; i < t->len && stopped; i++) /* it did not hear its clients */
+            t->entries[i]->seen_ms = now;
     }
     return NULL;
 }

@@ -16,7 +16,6 @@
 #include "keeper/path.h"
 
 enum {
-    STALL_MS = 1000, /* a ticker this late was stopped, and so were the clients' signs of life */
     CLOSE_MAX = 512 * 1024,     /* bytes of deletions in one transaction that ends a session */
     SEGMENTS_PER_CLOSE_MAX = 4, /* and never more than a quarter of a segment */
     REAP_STEPS = 1000,          /* containers and TTL nodes to look at before others get the lock */
@@ -200,11 +199,11 @@ static void *ticker_main(void *arg)
         int64_t due_ms = sessions_next_deadline(&l->tree.sessions);
         struct tree_session *s;
         int64_t wake_ms = due_ms < l->reap_due_ms ? due_ms : l->reap_due_ms;
-        cond_wait_until(&l->tick, &l->lock, l->reaping ? 0 : wake_ms);
+        bool stopped = cond_wait_noticing_stops(&l->tick, &l->lock, l->reaping ? 0 : wake_ms);
         int64_t now_ms = clock_boot_ms();
         if (l->reaping || now_ms >= l->reap_due_ms)
             reap(l, now_ms);
-        if (due_ms != INT64_MAX && now_ms > due_ms + STALL_MS)
+        if (stopped)
             sessions_touch_all(&l->tree.sessions, now_ms);
         while (!l->stop && (s = sessions_expired(&l->tree.sessions, now_ms)))
             if (expire(l, s->id, now_ms))
