@@ -190,6 +190,20 @@ def test_data_directory_in_use(start, tmp_path):
     assert start().stop() == 0
 
 
+@pytest.mark.parametrize("command", [["serve", *ANY_PORTS, "--data"], ["fsck"], ["fsck", "--salvage", "--yes"]])
+def test_data_directory_in_use_without_the_lock_file(start, tmp_path, command):
+    """The directory itself is locked: removing a file in it lets nobody in."""
+    first = start()
+    (tmp_path / "data/lock").unlink()
+    done = drover(*command, tmp_path / "data")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"drover: the data directory {tmp_path / 'data'} is in use by another process\n"
+    assert not (tmp_path / "data/lock").exists()
+    assert first.request("GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n")[0] == 200
+    assert first.stop() == 0
+    assert start().stop() == 0
+
+
 def leave_data(start):
     """A data directory that a server has used. Gives back its first journal segment."""
     server = start()

@@ -131,6 +131,14 @@ static void test_memory(void **state)
     drover_store_close(s);
 }
 
+/* The directory is locked, not a file in it. */
+static void remove_lock_file(void)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/lock", dir);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void test_files(void **state)
 {
     struct drover_store_options o = {.mode = DROVER_STRICT, .dir = dir};
@@ -147,6 +155,8 @@ static void test_files(void **state)
         last = drover_store_latest_id(s);
         assert_int_equal(drover_store_open(&o, &second, &e), DROVER_IN_USE);
         assert_non_null(strstr(e.text, dir));
+        remove_lock_file();
+        assert_int_equal(drover_store_open(&o, &second, &e), DROVER_IN_USE);
         assert_int_equal(drover_store_snapshot(s), 0);
         assert_int_equal(drover_store_snapshotting(s), 0);
         drover_store_close(s);

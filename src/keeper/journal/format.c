@@ -1,4 +1,4 @@
-/* Names, headers, the listing and the lock of a data directory. */
+/* Names, headers and the listing of a data directory. */
 #include "keeper/journal/format.h"
 
 #include <dirent.h>
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -235,42 +234,4 @@ int format_dir_make(const char *dir, struct err_info *ret_error)
     if (!S_ISDIR(st.st_mode))
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s is not a directory", dir);
     return refuse_foreign(dir, ret_error);
-}
-
-static int lock_refused(const char *dir, int fd, struct err_info *ret_error)
-{
-    char pid[32] = "";
-    if (errno != EWOULDBLOCK)
-        return err_set_errno(ret_error, errno, "cannot lock the data directory %s", dir);
-    if (pread(fd, pid, sizeof pid - 1, 0) < 0)
-        pid[0] = '\0';
-    pid[strcspn(pid, "\n")] = '\0';
-    return err_set(ret_error, DROVER_IN_USE, "the data directory %s is in use by process %s", dir,
-                   pid[0] ? pid : "unknown");
-}
-
-static int write_pid(const char *dir, int fd, struct err_info *ret_error)
-{
-    char pid[32];
-    int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)len, 0) < 0)
-        return err_set_errno(ret_error, errno, "cannot write %s/lock", dir);
-    return 0;
-}
-
-int dirlock_take(const char *dir, bool create, int *ret_fd, struct err_info *ret_error)
-{
-    CLEANUP(mem_free) char *path = format_path_of(dir, "lock");
-    int fd = open(path, (create ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600), err = 0;
-    if (fd < 0 && (create || errno != ENOENT))
-        return err_set_errno(ret_error, errno, "cannot open %s", path);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
-        err = lock_refused(dir, fd, ret_error);
-    else if (create)
-        err = write_pid(dir, fd, ret_error);
-    if (err)
-        close(fd);
-    else
-        *ret_fd = fd;
-    return err;
 }

@@ -1,7 +1,7 @@
 /*
  * format - the files of a data directory: their names and their common header.
  *
- *     lock                            locked by the process that uses the directory; holds its pid
+ *     lock                            the pid of the process that uses the directory (dirlock.h)
  *     journal-0000000007              segment 7 of the journal: header, then records (record.h),
  *                                     then zeros
  *     snapshot-00000000000000200000   the tree as of transaction 200000 (snapshot.h)
@@ -102,15 +102,5 @@ void format_dir_release(struct format_dir *d);
  * anything in it is durable.
  */
 int format_dir_make(const char *dir, struct err_info *ret_error);
-
-/*
- * One process at a time uses a data directory: it locks the file `lock` with flock() while the
- * descriptor is open, so the lock ends with the process. The content, its pid, only serves error
- * messages.
- *
- * dirlock_take() creates the file if it is missing. Readers create nothing: *ret_fd is -1 if there
- * is no file. IN_USE: the error names the process that holds it.
- */
-int dirlock_take(const char *dir, bool create, int *ret_fd, struct err_info *ret_error);
 
 #endif

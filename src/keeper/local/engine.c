@@ -348,7 +348,7 @@ static int open_dir(struct local *l, struct err_info *ret_error)
     struct recover_hooks hooks = {.note = l->o.note, .arg = l->o.arg};
     CLEANUP(recovery_release) struct recovery r = {0};
     TRY(format_dir_make(l->dir, ret_error));
-    TRY(dirlock_take(l->dir, true, &l->lock_fd, ret_error));
+    TRY(dirlock_take(&l->dirlock, l->dir, true, ret_error));
     TRY(recover_read(l->dir, &hooks, &r, ret_error));
     TRY(recover_trim(l->o.fs, l->dir, &r, ret_error));
     TRY(open_journal(l, &r, ret_error));
@@ -382,8 +382,7 @@ static void local_free(struct local *l)
     watches_release(&l->watches);
     changes_release(&l->changes);
     tree_release(&l->tree);
-    if (l->lock_fd >= 0)
-        close(l->lock_fd);
+    dirlock_release(&l->dirlock);
     pthread_cond_destroy(&l->tick);
     pthread_cond_destroy(&l->snapshot);
     pthread_mutex_destroy(&l->lock);
@@ -397,7 +396,7 @@ int local_open(const struct local_options *o, struct local **ret_local, struct e
     int err = 0;
 
     l->o = *o;
-    l->lock_fd = -1;
+    dirlock_init(&l->dirlock);
     set_defaults(&l->o);
     /* Usually held for less than a microsecond, so waiters spin before they sleep. */
     l->lock = (pthread_mutex_t)PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;

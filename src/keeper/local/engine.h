@@ -8,6 +8,7 @@
 #ifndef KEEPER_LOCAL_ENGINE_H
 #define KEEPER_LOCAL_ENGINE_H
 
+#include "keeper/journal/dirlock.h"
 #include "keeper/journal/journal.h"
 #include "keeper/local/local.h"
 #include "keeper/tree/watch.h"
@@ -17,7 +18,7 @@ struct local_keeper;
 struct local {
     struct local_options o;
     char *dir;
-    int lock_fd; /* -1: none */
+    struct dirlock dirlock;
 
     pthread_mutex_t lock; /* guards the rest, the journal's shared part included */
     struct gate gate;

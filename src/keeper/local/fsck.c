@@ -9,6 +9,7 @@
 
 #include "base/human.h"
 #include "base/mem.h"
+#include "keeper/journal/dirlock.h"
 #include "keeper/journal/format.h"
 #include "keeper/journal/recover.h"
 
@@ -238,9 +239,10 @@ int fsck_run(const struct fsck_options *o, struct err_info *ret_error)
 {
     CLEANUP(recovery_release) struct recovery r = {0};
     CLEANUP(format_dir_release) struct format_dir files = {0};
-    CLEANUP(fd_close) int lock_fd = -1;
+    CLEANUP(dirlock_release) struct dirlock lock;
+    dirlock_init(&lock);
     TRY(format_dir_read(o->dir, &files, ret_error));
-    TRY(dirlock_take(o->dir, false, &lock_fd, ret_error));
+    TRY(dirlock_take(&lock, o->dir, false, ret_error));
     int snapshots_err = print_snapshots(o, &files.files[FORMAT_SNAPSHOT]);
     int err = look(o, &r, ret_error);
     if (err == DROVER_DAMAGED && o->salvage)
