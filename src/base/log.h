@@ -8,12 +8,15 @@
  *
  *   {"time":"2026-01-31T12:00:00.123Z","level":"error","message":"the disk is full",...}
  *
+ * A line that follows itself is counted: "... (repeated 41 times)", or a member `repeated`.
+ *
  * Core and library never log: they return errors, or call the `note` of their options.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/str.h"
 
@@ -32,5 +35,8 @@ void log_error_with(const struct log_field *fields, size_t count, const char *fm
 
 /* From now on, lines are JSON. Call it before other threads start. */
 void log_as_json(void);
+
+/* For tests: what tells when repetitions are counted anew. Default: clock_boot_ms. */
+void log_use_clock(int64_t (*boot_ms)(void));
 
 #endif
