@@ -19,6 +19,8 @@ static int run_version(const struct cmd_call *call)
 static const struct cmd *const COMMANDS[] = {
     &cmd_serve,
     &cmd_fsck,
+    &cmd_token,
+    &cmd_whoami,
     &cmd_add,
     &cmd_claim,
     &cmd_done,

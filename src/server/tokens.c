@@ -392,6 +392,9 @@ static void get_identity(struct http_request *r)
         if (roles & role)
             json_put_text(&b, str_of(role_name((enum role)role)));
     json_close(&b, ']');
+    for (size_t i = 0; i < SCOPE_COUNT && r->who && r->who->limited; i++)
+        json_member_texts(&b, SCOPES[i], (const char *const *)r->who->patterns[i],
+                          r->who->pattern_count[i]);
     json_close(&b, '}');
     http_reply(r, 200, buf_str(&b));
 }
@@ -423,7 +426,7 @@ static const struct route ROUTES[] = {
      ROUTE_IN(IN, FIELD_TEXT(IN_PATH, IN, id, "id", 1, NAME_LEN_MAX, "The token"))},
     {METHOD_GET, "/v1/identity", get_identity, ROLE_ALL | ROUTE_LIMITS,
      "Show who sends this request, and what they may do", "getIdentity",
-     .reply = "name:text roles:[text]"},
+     .reply = "name:text roles:[text] groups?:[text] worlds?:[text] queues?:[text]"},
 };
 
 static const struct route_shape SHAPES[] = {
