@@ -37,6 +37,7 @@ class Server:
     """A server of its own, in an empty directory."""
 
     def __init__(self, drover, directory, journal):
+        self.token = pathlib.Path(directory) / "admin.token"
         self.process = subprocess.Popen(
             [drover, "serve", "--data", directory, "--journal", journal, "--http", "127.0.0.1:0",
              "--zk", "none", "--jobs", str(JOBS)], stderr=subprocess.PIPE, text=True)
@@ -47,7 +48,10 @@ class Server:
         sys.exit("the server did not start")
 
     def call(self, method, path, body=None):
-        self.http.request(method, path, body, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"}
+        if self.token.exists():  # 0.1 had none
+            headers["Authorization"] = f"Bearer {self.token.read_text().strip()}"
+        self.http.request(method, path, body, headers)
         answer = self.http.getresponse()
         text = answer.read()
         assert answer.status == 200, text[:500]

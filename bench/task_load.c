@@ -65,12 +65,14 @@ static void fail(const char *what, const char *p, size_t len)
 
 /* Drover. */
 
+/* With the token in $DROVER_TOKEN, if there is one. */
 static void post(struct buf *out, const char *path, const struct buf *body)
 {
-    buf_printf(out,
-               "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
-               "Content-Length: %zu\r\n\r\n",
-               path, port, body->len);
+    const char *token = getenv("DROVER_TOKEN");
+    buf_printf(out, "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n", path, port);
+    if (token)
+        buf_printf(out, "Authorization: Bearer %s\r\n", token);
+    buf_printf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n", body->len);
     buf_put(out, body->p, body->len);
 }
 

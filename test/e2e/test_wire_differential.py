@@ -843,6 +843,18 @@ def containers(w):
 
 
 @scenario
+def events_and_access_lists_of_one_transaction(w):
+    """An event is told by the list that the node had at that operation."""
+    a, b, r = w.connect("a"), w.connect("b"), w.root
+    closed = [(2, "world", "anyone")]
+    for before, after in ((OPEN, closed), (closed, OPEN)):
+        a(create(r + "/n", b"x", acl=before))
+        b(exists(r + "/n", watch=True))
+        a(multi(delete(r + "/n"), create(r + "/n", b"y", acl=after)))
+        a(multi(delete(r + "/n"), create(r + "/n", acl=before), delete(r + "/n")))
+
+
+@scenario
 def times_to_live(w):
     a, r = w.connect(), w.root
     a(create_ttl(r + "/t", 3600 * 1000, b"x"))

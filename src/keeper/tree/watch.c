@@ -102,6 +102,7 @@ void watches_fire(struct tree_watches *ws, const struct tree_change *c)
     if (!ws->count || !EVENTS[c->kind].fires)
         return;
     ws->changes++;
+    ws->firing = c;
     fire_at(ws, c->path, c->path, event);
     while (ws->recursive && up.len > 1) {
         up = path_parent(up);

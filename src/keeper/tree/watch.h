@@ -39,6 +39,7 @@ struct tree_watches {
     struct map index;
     uint64_t count, recursive;
     uint64_t changes; /* fired so far: a user with several watches tells changes apart by it */
+    const struct tree_change *firing; /* the last one, which is in the list of its transaction */
 };
 
 void watches_release(struct tree_watches *ws);

@@ -100,16 +100,18 @@ static void drop(struct wire_watch *w)
     free(w);
 }
 
-/* The access list of a node that has just been changed, and may be deleted by now. */
+/*
+ * The access list that a node had when the change happened that is being told. A later operation of
+ * the same transaction may have deleted the node, and made another of its path.
+ */
 static struct str acl_of(const struct local *l, struct str path)
 {
+    const struct tree_change *end = l->changes.list + l->changes.count;
     struct tree_view v;
-    if (!tree_look(&l->tree, path, &v))
-        return v.acl;
-    for (size_t i = l->changes.count; i--;)
-        if (l->changes.list[i].kind == CHANGE_DELETE && str_eq(l->changes.list[i].path, path))
-            return l->changes.list[i].acl;
-    return STR("");
+    for (const struct tree_change *c = l->watches.firing; c && c < end; c++)
+        if (c->kind == CHANGE_DELETE && str_eq(c->path, path))
+            return c->acl;
+    return tree_look(&l->tree, path, &v) ? STR("") : v.acl;
 }
 
 static bool may_hear(struct wire_conn *c, struct str path)
