@@ -337,8 +337,9 @@ const struct cmd cmd_fsck = CMD_INIT(
     CMD_OPTIONS(
         {"dump", NULL, "Print every transaction in the journal.", option_flag, &checks.dump},
         {"salvage", NULL,
-         "When the journal is damaged, keep what comes before the damage and cut off the\n"
-         "rest, after asking. What is cut off is saved in files named salvaged-*.",
+         "When the journal is damaged, or ends before what was on disk, keep what comes\n"
+         "before that and cut off the rest, after asking. What is cut off is saved in\n"
+         "files named salvaged-*.",
          option_flag, &checks.salvage},
         {"yes", NULL, "Do not ask.", option_flag, &yes}),
     CMD_LOCAL, run_fsck);

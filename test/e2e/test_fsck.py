@@ -1,12 +1,14 @@
 """`drover fsck`: its findings, its output, and what it saves of a damaged directory."""
 
 import pathlib
+import re
+import signal
 import subprocess
 
 import pytest
 from kazoo.client import KazooClient
 
-from conftest import BINARY, DEADLINE_S, KEEPER_ONLY, drover
+from conftest import ANY_PORTS, BINARY, DEADLINE_S, KEEPER_ONLY, drover
 from test_serve import listing
 
 NODES = 20
@@ -128,6 +130,78 @@ def test_salvage_keeps_what_comes_before(data, start, answer, more):
     assert sorted(client.get_children("/fsck")) == [f"n{i:02}" for i in range(7)]
     client.stop()
     client.close()
+
+
+def cut(data, text):
+    """Truncates the journal in the middle of the record that holds the text."""
+    path = segment(data)
+    content = path.read_bytes()
+    path.write_bytes(content[:content.index(text)])
+
+
+def recovered(server):
+    """Nodes and journal records, as the start says."""
+    return tuple(map(int, re.search(r"recovered (\d+) nodes, (\d+) journal records", server.said).groups()))
+
+
+def test_a_start_says_what_there_was(data, start):
+    """The root, /zookeeper and two below it, /fsck, and what is below that; with the two ends of a session."""
+    server = start(*KEEPER_ONLY)
+    assert recovered(server) == (NODES + 5, NODES + 3)
+
+
+@pytest.mark.parametrize("how", ["cut", "emptied", "removed"])
+def test_a_journal_that_lost_its_end_is_refused(data, how):
+    """Even though the server was stopped, and what is left would do."""
+    if how == "cut":
+        cut(data, b"number 7")
+    elif how == "emptied":
+        segment(data).write_bytes(b"")
+    else:
+        segment(data).unlink()
+    before = listing(data)
+    for command in (["serve", *ANY_PORTS, "--data"], ["fsck"]):
+        done = drover(*command, data)
+        assert done.returncode == 1
+        assert len(done.stderr.splitlines()) == 1
+        assert str(segment(data)) in done.stderr and "drover fsck --salvage" in done.stderr
+        assert listing(data) == before
+    if how == "cut":
+        assert f"(transaction {NODES + 3}); restore a backup" in done.stderr
+
+
+def test_a_journal_that_lost_its_end_is_salvaged(data, start):
+    cut(data, b"number 7")
+    done = salvage(data, "y\n")
+    assert done.returncode == 0, done.stderr
+    assert "Keep everything up to transaction 9" in done.stderr
+    assert "mark  transactions up to 9 were on disk" in drover("fsck", data).stdout
+    server = start(*KEEPER_ONLY)
+    assert recovered(server) == (5 + 7, 9)
+    assert server.stop() == 0
+
+
+def test_a_killed_server_loses_nothing_to_the_mark(data, start):
+    """And what was cut off behind its back is noticed."""
+    server = start(*KEEPER_ONLY)
+    server.signal(signal.SIGKILL)
+    server.wait()
+    server = start(*KEEPER_ONLY)
+    assert recovered(server)[0] == NODES + 5
+    server.signal(signal.SIGKILL)
+    server.wait()
+    last = sorted(data.glob("journal-*"))[-1]
+    last.write_bytes(last.read_bytes()[:-1])
+    done = drover("serve", *ANY_PORTS, "--data", data)
+    assert done.returncode == 1
+    assert f"{last} has 16777215 bytes, but it was made with 16777216; " in done.stderr
+
+
+def test_a_damaged_mark_is_made_anew(data):
+    (data / "mark").write_bytes(b"what")
+    assert f"{data}/mark is damaged" in drover("fsck", data).stderr
+    assert salvage(data, "y\n").returncode == 0
+    assert drover("fsck", data).returncode == 0
 
 
 def test_nothing_to_salvage(data):

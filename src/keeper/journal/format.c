@@ -43,6 +43,7 @@ void format_header_put(char *out, const struct format_header *h)
     le_store64(out + 16, h->store);
     le_store64(out + 24, h->number);
     le_store64(out + 32, h->replay_from);
+    le_store64(out + 40, h->made_len);
     le_store32(out + 12, header_checksum(out));
 }
 
@@ -57,6 +58,7 @@ int format_header_read(const char *in, enum format_kind kind, struct format_head
         .store = le_load64(in + 16),
         .number = le_load64(in + 24),
         .replay_from = le_load64(in + 32),
+        .made_len = le_load64(in + 40),
     };
     return 0;
 }
@@ -106,7 +108,7 @@ int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, u
     return fs->unlink(fs, aside);
 }
 
-static const char *const TMP[] = {"journal.tmp", "snapshot.tmp", "removed.tmp"};
+static const char *const TMP[] = {"journal.tmp", "snapshot.tmp", "mark.tmp", "removed.tmp"};
 
 enum { TMP_COUNT = sizeof TMP / sizeof *TMP };
 
@@ -143,11 +145,14 @@ static int rising(const void *a, const void *b)
 
 static bool is_foreign(const char *name)
 {
+    static const char *const KNOWN[] = {"lock", "mark", "lost+found"};
     for (size_t i = 0; i < TMP_COUNT; i++)
         if (strcmp(name, TMP[i]) == 0)
             return false;
-    return name[0] != '.' && strcmp(name, "lock") != 0 && strcmp(name, "lost+found") != 0 &&
-           strncmp(name, "salvaged-", 9) != 0;
+    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
+        if (strcmp(name, KNOWN[i]) == 0)
+            return false;
+    return name[0] != '.' && strncmp(name, "salvaged-", 9) != 0;
 }
 
 static void dir_add(struct format_dir *d, const char *name)

@@ -2,6 +2,7 @@
  * format - the files of a data directory: their names and their common header.
  *
  *     lock                            the pid of the process that uses the directory (dirlock.h)
+ *     mark                            how far the journal was on disk (mark.h)
  *     journal-0000000007              segment 7 of the journal: header, then records (record.h),
  *                                     then zeros
  *     snapshot-00000000000000200000   the tree as of transaction 200000 (snapshot.h)
@@ -16,7 +17,8 @@
  *         16      8  the store: a random number that all files of one directory share
  *         24      8  number: of the segment, or the transaction of the snapshot
  *         32      8  snapshot: the segment from which to replay; segment: 0
- *         40     24  zeros
+ *         40      8  segment: the length of the file as it was made; 0 before 0.2, and in snapshots
+ *         48     16  zeros
  *
  * To change the format: raise FORMAT_VERSION; make the readers (recover.c, snapshot.c) accept both
  * versions; write only the new one. A reader refuses a higher version with NEWER_VERSION and
@@ -47,6 +49,7 @@ struct format_header {
     uint64_t store;
     uint64_t number;
     uint64_t replay_from;
+    uint64_t made_len;
 };
 
 void format_header_put(char *out, const struct format_header *h);

@@ -44,7 +44,7 @@ static void prepare_next(struct journal *j)
     uint64_t number = j->prepared;
     int fd;
     pthread_mutex_unlock(j->lock);
-    int err = segment_make(j->o.fs, j->o.dir, j->o.store, number, j->o.segment_len, &fd, &why);
+    int err = segment_make(j->o.fs, j->o.dir, j->o.mark.store, number, j->o.segment_len, &fd, &why);
     if (err && err != DROVER_DISK_FULL)
         journal_fail(j, why.text); /* first: callers that see prepare_error know no reason */
     pthread_mutex_lock(j->lock);
@@ -76,14 +76,23 @@ int journal_open(struct journal *j, const struct journal_options *o, struct gate
     int fd;
     *j = (struct journal){
         .o = *o, .gate = gate, .lock = gate->lock, .prepared_fd = -1, .prepared = o->segment + 1};
+    j->mark = (struct mark_file){.fs = o->fs, .dir = o->dir, .fd = -1};
     atomic_init(&j->token_taken, true); /* until the writer has initialised it */
-    TRY(segment_make(o->fs, o->dir, o->store, o->segment, o->segment_len, &fd, ret_error));
-    j->salt = record_salt(o->store);
-    j->last_lsn = j->taken_lsn = j->marked_lsn = o->last_lsn;
-    atomic_init(&j->released_lsn, o->last_lsn);
+    TRY(segment_make(o->fs, o->dir, o->mark.store, o->segment, o->segment_len, &fd, ret_error));
+    j->claims = o->mark;
+    j->claims.begun = o->segment;
+    int err = journal_mark(j, true, ret_error);
+    if (err) {
+        o->fs->close(o->fs, fd);
+        mark_close(&j->mark);
+        return err;
+    }
+    j->salt = record_salt(o->mark.store);
+    j->last_lsn = j->taken_lsn = j->marked_lsn = o->mark.lsn;
+    atomic_init(&j->released_lsn, o->mark.lsn);
     gate->journal = j;
     gate->strict = o->strict;
-    atomic_store(&gate->durable, o->last_lsn);
+    atomic_store(&gate->durable, o->mark.lsn);
     j->first = j->open = run_new(j, fd, o->segment, FORMAT_HEADER_LEN);
     cond_init(&j->work);
     cond_init(&j->progress);
@@ -117,6 +126,7 @@ void journal_close(struct journal *j)
         j->o.fs->close(j->o.fs, j->prepared_fd);
         j->o.fs->unlink(j->o.fs, path);
     }
+    mark_close(&j->mark);
     runs_free(j->first);
     runs_free(j->spare);
     pthread_cond_destroy(&j->work);

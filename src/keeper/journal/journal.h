@@ -14,6 +14,8 @@
  * is ever written, synced or acknowledged again: the outcome of that sync is unknown, and a second
  * one may succeed without having written anything.
  *
+ * What the mark claims (mark.h) is changed when a segment is begun and when the journal is closed.
+ *
  * What is on disk after a power failure
  *   while a segment is made   a .tmp file, removed at the next start
  *   after its renaming        an empty segment, which is a valid end of the journal
@@ -26,6 +28,7 @@
 #include "base/buf.h"
 #include "base/summary.h"
 #include "keeper/journal/gate.h"
+#include "keeper/journal/mark.h"
 #include "keeper/tree/tree.h"
 
 struct journal_run;
@@ -37,9 +40,8 @@ struct journal_options {
     bool strict;      /* answers wait for the sync */
     int64_t flush_ms; /* otherwise: after this a record is on disk, or changes wait */
     size_t segment_len;
-    uint64_t store;
-    uint64_t segment; /* the first one to make */
-    int64_t last_lsn; /* already on disk */
+    uint64_t segment;        /* the first one to make */
+    struct mark_claims mark; /* what is on disk already */
     void (*fatal)(void *arg, const char *line);
     void *arg;
 };
@@ -57,6 +59,8 @@ struct journal {
     bool writer_waits;               /* and is to be signalled for the next record */
     bool writer_sleeps;              /* it waits without a timeout */
     struct write_token *write_token; /* belongs to the thread that writes */
+    struct mark_file mark;           /* so do this */
+    struct mark_claims claims;       /* and this: its lsn is the last that was written */
 
     struct journal_run *first; /* not yet written: those of full segments, then the open one */
     struct journal_run *open;  /* the last: takes records */

@@ -44,11 +44,16 @@ struct journal_run {
     struct journal_run *next;
 };
 
+/*
+ * Writes the claims to the mark. 0, or IO. Without room (for a new file, or on a file system that
+ * never writes over old blocks) the mark claims what it did before, and the next call tries again.
+ */
+int journal_mark(struct journal *j, bool sync, struct err_info *ret_error);
+
 /* The state of writing: belongs to the thread that holds the token, see journal_write.c. */
 struct write_token {
     int fd;
     uint64_t segment;
-    int64_t written_lsn;
     int64_t wrote_ms; /* end of the last round */
     int64_t since_ms; /* of the oldest record written and not synced, 0: none */
     bool dirty;       /* something was written and not synced, possibly only a mark */

@@ -106,6 +106,22 @@ static int fail(struct journal *j, const char *what, uint64_t segment)
     return DROVER_IO;
 }
 
+int journal_mark(struct journal *j, bool sync, struct err_info *ret_error)
+{
+    int err = mark_put(&j->mark, &j->claims, sync, ret_error);
+    return err == DROVER_DISK_FULL ? 0 : err;
+}
+
+/* Everything that was written is synced. Not under the lock. */
+static int mark_written(struct journal *j, bool sync)
+{
+    struct err_info why;
+    int err = journal_mark(j, sync, &why);
+    if (err)
+        journal_fail(j, why.text);
+    return err ? DROVER_IO : 0;
+}
+
 struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t at)
 {
     struct journal_run *b = j->spare;
@@ -167,7 +183,9 @@ static int token_move(struct journal *j, struct write_token *p, const struct jou
     if (p->dirty)
         TRY(token_sync(j, p));
     j->o.fs->close(j->o.fs, p->fd);
-    return token_set(j, p, b);
+    j->claims.begun = b->segment;
+    TRY(token_set(j, p, b));
+    return mark_written(j, false);
 }
 
 /*
@@ -193,7 +211,9 @@ static int write_run(struct journal *j, struct write_token *p, const struct jour
     if (token_put(j, p, b) < 0)
         return fail(j, "cannot write", b->segment);
     if (run_has_records(b)) {
-        p->written_lsn = b->last_lsn;
+        j->claims.lsn = b->last_lsn;
+        j->claims.segment = b->segment;
+        j->claims.at = (uint64_t)b->at + b->bytes.len;
         p->since_ms = p->since_ms ? p->since_ms : b->since_ms;
     }
     return 0;
@@ -249,7 +269,7 @@ static int sync_round(struct journal *j, unsigned round)
     pthread_mutex_unlock(j->lock);
     int err = token_sync(j, j->write_token);
     if (!err)
-        gate_raise(j->gate, j->write_token->written_lsn, round);
+        gate_raise(j->gate, j->claims.lsn, round);
     pthread_mutex_lock(j->lock);
     if (err)
         return err;
@@ -403,6 +423,10 @@ void *journal_writer_main(void *arg)
     }
     close_segments(j);
     pthread_mutex_unlock(j->lock);
+    if (!journal_failed(j) && journal_durable(j) == j->claims.lsn) {
+        j->claims.sealed = j->claims.begun;
+        mark_written(j, true);
+    }
     blocks_release(&write_token.blocks);
     return NULL;
 }

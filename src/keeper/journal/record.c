@@ -173,7 +173,8 @@ static int fill(const struct fs *fs, int fd, const struct format_header *h, size
 int segment_make(const struct fs *fs, const char *dir, uint64_t store, uint64_t number, size_t len,
                  int *ret_fd, struct err_info *ret_error)
 {
-    struct format_header h = {.kind = FORMAT_SEGMENT, .store = store, .number = number};
+    struct format_header h = {
+        .kind = FORMAT_SEGMENT, .store = store, .number = number, .made_len = len};
     CLEANUP(mem_free) char *tmp = format_path_of(dir, "journal.tmp");
     CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, number);
     int fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);

@@ -3,7 +3,8 @@
  *
  * recover_read changes nothing. It loads the newest complete snapshot, then replays the journal
  * from the segment that the snapshot names to the end or a torn tail. Damage in the middle is an
- * error that names the file and the offset. recover_trim then prepares the directory for writing:
+ * error that names the file and the offset; so is a journal that ends before its mark (mark.h).
+ * recover_trim then prepares the directory for writing:
  * it removes unfinished files, cuts the torn tail, and syncs what it found, because a process that
  * was killed may have left records in the page cache only. All of this happens before anything new
  * is written and is safe to repeat after a crash.
@@ -12,6 +13,7 @@
 #define KEEPER_JOURNAL_RECOVER_H
 
 #include "base/fs.h"
+#include "keeper/journal/mark.h"
 #include "keeper/journal/record.h"
 #include "keeper/journal/snapshot.h"
 
@@ -19,9 +21,11 @@
 struct recover_segment {
     uint64_t number;
     size_t file_len, valid_len;  /* valid_len: the offset of the next record */
+    uint64_t made_len;           /* 0: unknown */
     int64_t first_lsn, last_lsn; /* 0: no records */
     uint64_t records;
-    bool torn;
+    bool torn;     /* here, or in a segment before it */
+    bool has_rest; /* bytes after valid_len that are not zero */
 };
 
 struct recovery {
@@ -34,6 +38,8 @@ struct recovery {
     size_t segment_count;
     uint64_t next_segment;
     uint64_t records;
+    struct mark_claims mark; /* if there is one */
+    bool has_mark;
 
     /* After DAMAGED in the journal: where. */
     uint64_t damaged_segment; /* 0: the damage is elsewhere */
@@ -51,6 +57,9 @@ struct recover_hooks {
 int recover_read(const char *dir, const struct recover_hooks *hooks, struct recovery *ret_recovery,
                  struct err_info *ret_error);
 void recovery_release(struct recovery *r);
+
+/* What a mark may claim once everything that was read is synced, if this is the last segment. */
+struct mark_claims recovery_claims(const struct recovery *r, uint64_t last_segment);
 
 int recover_trim(const struct fs *fs, const char *dir, const struct recovery *r,
                  struct err_info *ret_error);

@@ -278,7 +278,7 @@ static void note_full_disk(const struct local *l, const char *why)
 /* Under the lock, which it releases while it works. */
 static int checkpoint(struct local *l)
 {
-    struct format_header header = {.kind = FORMAT_SNAPSHOT, .store = l->journal.o.store};
+    struct format_header header = {.kind = FORMAT_SNAPSHOT, .store = l->journal.o.mark.store};
     struct err_info why = {"the disk is full"};
 
     l->since_snapshot = 0;
@@ -331,14 +331,13 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
         .strict = l->o.mode == LOCAL_STRICT,
         .flush_ms = LOCAL_FLUSH_MS,
         .segment_len = l->o.segment_len,
-        .store = r->store,
         .segment = r->next_segment,
-        .last_lsn = r->tree.zxid,
+        .mark = recovery_claims(r, r->next_segment - 1),
         .fatal = l->o.fatal,
         .arg = l->o.arg,
     };
-    if (!o.store)
-        random_fill(&o.store, sizeof o.store);
+    if (!o.mark.store)
+        random_fill(&o.mark.store, sizeof o.mark.store);
     return journal_open(&l->journal, &o, &l->gate, ret_error);
 }
 

@@ -120,11 +120,18 @@ static void print_segments(const struct fsck_options *o, const struct recovery *
     }
 }
 
+static void print_mark(const struct fsck_options *o, const struct recovery *r)
+{
+    if (r->has_mark)
+        fprintf(o->out, "mark  transactions up to %" PRId64 " were on disk\n", r->mark.lsn);
+}
+
 static int look(const struct fsck_options *o, struct recovery *r, struct err_info *ret_error)
 {
     struct recover_hooks hooks = {.note = print_note, .record = print_record, .arg = (void *)o};
     int err = recover_read(o->dir, &hooks, r, ret_error);
     print_segments(o, r);
+    print_mark(o, r);
     if (err)
         return err;
     if (r->empty)
@@ -156,13 +163,15 @@ static int put_aside(const struct fsck_options *o, enum format_kind kind, uint64
     return 0;
 }
 
-/* Copies what will be cut off; the copy is synced before the cut. */
+/* Copies what will be cut off, if there is any; the copy is synced before the cut. */
 static int copy_rest(const struct fsck_options *o, const char *path, uint64_t number, size_t at,
                      struct err_info *ret_error)
 {
     char name[FORMAT_NAME_MAX + 64];
     CLEANUP(buf_release) struct buf bytes = {0};
     TRY(recover_read_file(path, &bytes, ret_error));
+    if (at >= bytes.len)
+        return 0;
     snprintf(name, sizeof name, "salvaged-journal-%010" PRIu64 "-from-%zu", number, at);
     CLEANUP(mem_free) char *to = format_path_of(o->dir, name);
     CLEANUP(fd_close) int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -202,6 +211,17 @@ static int cut(const struct fsck_options *o, const char *path, size_t at,
     return 0;
 }
 
+/* What it claims is given up; offer_salvage() makes a new one of what is left. */
+static int remove_mark(const struct fsck_options *o, struct err_info *ret_error)
+{
+    CLEANUP(mem_free) char *path = format_path_of(o->dir, "mark");
+    if (unlink(path) < 0 && errno != ENOENT)
+        return err_set_errno(ret_error, errno, "cannot remove %s", path);
+    if (fs_sync_dir(&fs_system, o->dir) < 0)
+        return err_set_errno(ret_error, errno, "cannot sync %s", o->dir);
+    return 0;
+}
+
 static int salvage(const struct fsck_options *o, const struct recovery *r,
                    struct err_info *ret_error)
 {
@@ -212,7 +232,9 @@ static int salvage(const struct fsck_options *o, const struct recovery *r,
     TRY(put_later_aside(o, r, r->damaged_segment + cuts, ret_error));
     if (fs_sync_dir(&fs_system, o->dir) < 0)
         return err_set_errno(ret_error, errno, "cannot sync %s", o->dir);
-    return cuts ? cut(o, path, r->damaged_at, ret_error) : 0;
+    if (cuts)
+        TRY(cut(o, path, r->damaged_at, ret_error));
+    return remove_mark(o, ret_error);
 }
 
 /* After damage: asks, cuts, checks again. */
@@ -232,7 +254,9 @@ static int offer_salvage(const struct fsck_options *o, struct recovery *r,
         return err_set(ret_error, DROVER_DAMAGED, "nothing was changed");
     TRY(salvage(o, r, ret_error));
     recovery_release(r);
-    return look(o, r, ret_error);
+    TRY(look(o, r, ret_error));
+    struct mark_claims claims = recovery_claims(r, r->next_segment - 1);
+    return r->empty ? 0 : mark_replace(&fs_system, o->dir, &claims, ret_error);
 }
 
 int fsck_run(const struct fsck_options *o, struct err_info *ret_error)

@@ -99,8 +99,10 @@ void local_stats(struct local *l, struct local_stats *ret_stats);
  *   2. the segments after it are renamed, last one first, and so are snapshots that show later
  *      transactions than are left
  *   3. the damaged segment is cut
+ *   4. the mark (journal/mark.h) is removed, and made anew of what is left
  *
- * A crash before the last step leaves the damage where it was: salvage again.
+ * A crash before the last step leaves the damage where it was: salvage again. A journal that ends
+ * before its mark is damaged there, and a damaged mark is made anew.
  */
 struct fsck_options {
     const char *dir;
