@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
+#include "base/place.h"
 
 static const struct {
     const char *magic, *prefix;
@@ -145,7 +146,7 @@ static int rising(const void *a, const void *b)
 
 static bool is_foreign(const char *name)
 {
-    static const char *const KNOWN[] = {"lock", "mark", "lost+found"};
+    static const char *const KNOWN[] = {"lock", "mark", "lost+found", PLACE_ADMIN_TOKEN};
     for (size_t i = 0; i < TMP_COUNT; i++)
         if (strcmp(name, TMP[i]) == 0)
             return false;
