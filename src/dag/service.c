@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
+#include "dag/run_log.h"
 #include "server/auth.h"
 #include "server/ground.h"
 #include "server/leader.h"
@@ -442,7 +443,7 @@ static bool runs(void *arg, uint64_t node, uint32_t attempt)
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     if (log_dir)
-        TRY(run_make_log_dir(log_dir, ret_error));
+        TRY(run_log_make_dir(log_dir, ret_error));
     struct dag *d = open_dag(h);
     if (h->events)
         events_know(h->events, &EVENT_WORDS);
