@@ -178,6 +178,8 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         .note = on_note,
     };
     TRY(local_open(&o, &s->context.local, ret_error));
+    if (!s->options.loopback_roles || s->options.wire.require_auth)
+        local_bind(s->context.local);
     return s->options.journal == LOCAL_NONE
                ? 0
                : auth_make_admin_token(s->context.auth, s->options.data, ret_error);

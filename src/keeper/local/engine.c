@@ -435,6 +435,12 @@ void local_close(struct local *l)
     local_free(l);
 }
 
+void local_bind(struct local *l)
+{
+    l->inside = (struct acl_who){.inside = true};
+    l->who = &l->inside;
+}
+
 void local_reserve(struct local *l, const char *path)
 {
     LOCKED(&l->lock);

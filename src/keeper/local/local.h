@@ -60,6 +60,12 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
  */
 void local_reserve(struct local *l, const char *path);
 
+/*
+ * From now on access lists bind the sessions of this process as well, as an ensemble does: they are
+ * world:anyone. Before the first local_connect().
+ */
+void local_bind(struct local *l);
+
 /* Takes a snapshot now and returns when it is complete: 0, DISK_FULL or IO. */
 int local_snapshot(struct local *l);
 
