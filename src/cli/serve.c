@@ -147,6 +147,10 @@ static const struct option OPTIONS[] = {
      "Accept the token in the first line of this file (Authorization: Bearer TOKEN), for\n"
      "every role. Required to listen on other than loopback addresses.",
      option_text, &chosen.token_file},
+    {"audit", "FILE",
+     "Append a line of JSON to this file for each change of rights, each command that is\n"
+     "added, killed or retried, and each request that is refused.",
+     option_text, &chosen.audit},
     {"connections", "N",
      "Maximum number of HTTP connections; further ones get status 503. Default: 16384.",
      option_number, &chosen.connections_max, 1, 1000000},

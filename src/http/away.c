@@ -317,6 +317,7 @@ static void drop_detached(struct exchange *x)
         topic_unpark(x);
     if (x->status == 0 || x->status >= 400) /* the handler did not run, or took nothing */
         topic_pass_on(x);
+    access_answered(x, x->status);
     x->server->detached--;
     exchange_free(x);
 }

@@ -105,6 +105,8 @@ struct conn {
     enum conn_phase phase;
     uint64_t deadline_ms; /* of the phase, in the loop's time; 0: none */
 
+    struct http_peer peer;
+    bool peer_known;
     struct identity *who;    /* of the last request; NULL: none yet, or nobody is identified */
     struct buf credential;   /* that it had */
     uint64_t who_generation; /* of the rights, then */
@@ -249,6 +251,7 @@ uint64_t topic_due_ms(const struct conn *c);
 bool access_check(struct exchange *x);
 bool access_reaches(struct exchange *x); /* the same, by the names in its fields */
 void access_deny(struct exchange *x);    /* the answer to a wrong token, when its time has come */
+void access_answered(struct exchange *x, int status); /* for the audit; 0: the client left */
 
 /* server.c */
 

@@ -100,6 +100,7 @@ void exchange_abandon(struct exchange *x)
     }
     if (x->waits)
         topic_unpark(x);
+    access_answered(x, 0);
     if (!x->answered && x->request.gone)
         x->request.gone(&x->request);
     exchange_free(x);

@@ -139,6 +139,7 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
     if (status >= 400)
         topic_pass_on(x);
     server_metrics_count(x, status);
+    access_answered(x, status);
     x->closes |= c->last_request && x == c->last;
     put_answer(target_of(x), x, status, content_type, body);
     conn_answered(c);

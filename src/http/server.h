@@ -64,6 +64,15 @@ enum {
     HTTP_LINGER_MS = 1000,               /* after the last answer, for the client to close */
 };
 
+/* The other end of a connection. */
+struct http_peer {
+    bool is_unix; /* connected by a Unix socket */
+    uid_t user;   /* on a Unix socket; -1: unknown */
+    pid_t pid;    /* likewise; it may have ended since, and another may have its number */
+    bool is_loopback;
+    char address[64]; /* "127.0.0.1:40112", "unix"; empty: it has left */
+};
+
 struct http_request {
     struct arena arena;                  /* freed with the request */
     struct str params[ROUTE_PARAMS_MAX]; /* the "{name}" parts of the path, percent-encoded */
@@ -73,6 +82,8 @@ struct http_request {
     const struct json *json; /* the body; NULL: none, or a route without fields */
     void *arg;               /* of the route table */
     struct identity *who;    /* who sent it; NULL: anybody may do everything */
+    struct http_peer peer;   /* from where, unless the route is open to anybody */
+    uint64_t audit;          /* not 0: `answered` is called for it (http_options) */
 
     /* Set by a handler of the loop that answers later. */
     void (*gone)(struct http_request *r);
@@ -111,6 +122,8 @@ bool http_may(const struct http_request *r, unsigned roles);
 bool http_reaches(const struct http_request *r, enum identity_scope scope, struct str name);
 void http_forbid(struct http_request *r, unsigned roles);
 void http_forbid_name(struct http_request *r, struct str name); /* beyond the limits */
+void http_forbid_what(struct http_request *r, const char *may); /* "may change only its own" */
+const char *http_action(const struct http_request *r); /* the id of its route; "": it has none */
 
 /* Several reasons at once; the code is that of err. */
 void http_reply_reasons(struct http_request *r, int err, const char *const *reasons, size_t count);
@@ -224,15 +237,13 @@ size_t http_topic_parked(struct http_topic *t, uint64_t key);
 
 struct metrics;
 
-/* The other end of a connection. */
-struct http_peer {
-    bool is_unix; /* connected by a Unix socket */
-    uid_t user;   /* on a Unix socket; -1: unknown */
-    bool is_loopback;
-    char address[64]; /* "127.0.0.1:40112", "unix"; empty: it has left */
+/* Why a request was answered with 401 or 403. */
+enum http_refusal {
+    HTTP_REFUSED_TOKEN, /* it is missing or wrong */
+    HTTP_REFUSED_ROLE,
+    HTTP_REFUSED_LIMIT, /* beyond what the sender may reach */
+    HTTP_REFUSALS,
 };
-
-void http_peer(const struct http_request *r, struct http_peer *ret_peer);
 
 struct http_options {
     const struct sockaddr_storage *addresses; /* port 0: any free one */
@@ -246,12 +257,20 @@ struct http_options {
     /*
      * Recognises a client by where it comes from and its token, which is empty if it has none:
      * returns a reference; NULL: the token is wrong. NULL: anybody may do everything. A change of
-     * *generation ends what was recognised before. refused: a request was answered with 401 or 403.
+     * *generation ends what was recognised before.
      */
     struct identity *(*identify)(void *access_arg, const struct http_peer *peer, struct str token);
-    void (*refused)(void *access_arg, const struct http_request *r, int status);
     const atomic_uint_fast64_t *generation;
     void *access_arg;
+
+    /*
+     * refused: a request is answered with 401 or 403, on any thread. answered, on the loop: one
+     * whose handler has set `audit` has this status; 0: its client left before. NULL: not called.
+     */
+    void (*refused)(void *audit_arg, const struct http_request *r, int status,
+                    enum http_refusal why);
+    void (*answered)(void *audit_arg, const struct http_request *r, int status);
+    void *audit_arg;
 
     const char *const *hosts; /* further names for Host, with or without port */
     size_t host_count;

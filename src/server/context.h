@@ -24,6 +24,7 @@
 #include "keeper/keeper.h"
 #include "keeper/local/local.h"
 
+struct audit;
 struct auth;
 struct ground;
 struct leader;
@@ -57,6 +58,7 @@ struct context {
     void *on_written_arg;
     struct http_server *http; /* NULL: HTTP is not served */
     struct auth *auth;        /* server/auth.h: who may do what */
+    struct audit *audit;      /* server/audit.h; NULL: none */
     const char *data_dir;     /* of the embedded keeper; NULL: none */
     const char *url;          /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
     const char *keeper_url;   /* for clients of the keeper: zk://...; NULL: none is served */

@@ -25,6 +25,7 @@
 #include "http/server.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
+#include "server/audit.h"
 #include "server/auth.h"
 #include "server/commands.h"
 #include "server/context.h"
@@ -48,6 +49,7 @@ struct serve {
     uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
     int64_t seen;   /* changes that were deferred in the last turn */
     bool defers;
+    bool started;           /* and said so in the audit log */
     struct context context; /* filled as things are opened */
     struct module_set modules;
 };
@@ -203,6 +205,10 @@ static void close_modules(void *arg)
         wire_close(s->context.wire);
     if (s->context.ensemble)
         zookeeper_session_close(s->context.ensemble);
+    if (s->started)
+        audit_note(s->context.audit,
+                   &(struct audit_event){.who = "server", .from = "", .action = "stop"});
+    audit_stop(s->context.audit);
 }
 
 static void close_all(struct serve *s)
@@ -239,6 +245,7 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
 {
     struct auth_options rights = {.loopback_roles = s->options.loopback_roles,
                                   .token_file = s->options.token_file};
+    TRY(audit_open(&s->loop, s->context.metrics, s->options.audit, &s->context.audit, ret_error));
     TRY(auth_open(&rights, &s->context.auth, ret_error));
     TRY(open_socket(s, ret_error));
     if (s->options.http.none && !s->socket.path)
@@ -253,6 +260,9 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
         .identify = auth_identify,
         .generation = auth_generation(s->context.auth),
         .access_arg = s->context.auth,
+        .refused = audit_refused,
+        .answered = audit_answered,
+        .audit_arg = s->context.audit,
         .hosts = s->options.http_hosts.items,
         .host_count = s->options.http_hosts.count,
         .metrics = s->context.metrics,
@@ -308,6 +318,34 @@ static void say_what_runs(struct serve *s)
         log_info("listening on zk://%s", wire_address(s->context.wire, i));
 }
 
+/* What a reader of the audit log needs to know about the server whose lines follow. */
+static int note_start(struct serve *s, struct err_info *ret_error)
+{
+    CLEANUP(buf_release) struct buf members = {0}, roles = {0};
+    const struct serve_options *o = &s->options;
+    json_member_text(&members, "version", STR(DROVER_VERSION));
+    json_member_int(&members, "pid", getpid());
+    json_member_int(&members, "uid", geteuid());
+    roles_put(&roles, o->loopback_roles);
+    json_member_text(&members, "loopback_roles", buf_str(&roles));
+    json_member_text(&members, "token_file", str_of(o->token_file ? o->token_file : ""));
+    json_member_text(&members, "zk_super", str_of(o->wire.super_file ? o->wire.super_file : ""));
+    json_member_bool(&members, "zk_skip_acl", o->wire.skip_acl);
+    json_member_int(&members, "socket_mode", o->socket_mode);
+    json_member_open(&members, "listening", '[');
+    for (size_t i = 0; s->context.http && http_url(s->context.http, i); i++)
+        json_put_text(&members, str_of(http_url(s->context.http, i)));
+    for (size_t i = 0; s->context.wire && wire_address(s->context.wire, i); i++)
+        json_put_text(&members, str_of(wire_address(s->context.wire, i)));
+    json_close(&members, ']');
+    int err = audit_note(s->context.audit, &(struct audit_event){.who = "server",
+                                                                 .from = "",
+                                                                 .action = "start",
+                                                                 .members = buf_str(&members)});
+    s->started = !err;
+    return err ? err_set(ret_error, err, "cannot write the audit log %s", o->audit) : 0;
+}
+
 /* Recognises clients of the ZooKeeper port as those of HTTP. */
 static struct identity *identify_wire(void *arg, bool is_loopback, struct str token)
 {
@@ -345,7 +383,8 @@ static int start(struct serve *s, struct err_info *ret_error)
     if (!s->options.wire.listen.none)
         TRY(wire_listen(&s->loop, &s->options.wire, &s->context.wire, ret_error));
     TRY(open_keeper(s, ret_error));
-    return open_modules(s, ret_error);
+    TRY(open_modules(s, ret_error));
+    return note_start(s, ret_error);
 }
 
 static void release(struct serve *s)
@@ -358,6 +397,7 @@ static void release(struct serve *s)
     buf_release(&s->keeper_url);
     unix_socket_close(&s->socket);
     auth_close(s->context.auth);
+    audit_free(s->context.audit);
 }
 
 int serve(const struct serve_options *o)

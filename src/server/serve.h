@@ -21,6 +21,7 @@ struct serve_options {
     const char *socket_group;      /* NULL: that of the process */
     unsigned loopback_roles;       /* of a request without a token */
     const char *token_file;        /* NULL: none */
+    const char *audit;             /* the audit log; NULL: none */
     struct option_list http_hosts; /* further names of this server */
     int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms, zk_reap_ms; /* or 0 */
     const struct module *const *modules; /* at most MODULES_MAX, then NULL */
