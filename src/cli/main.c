@@ -21,6 +21,8 @@ static const struct cmd *const COMMANDS[] = {
     &cmd_fsck,
     &cmd_token,
     &cmd_whoami,
+    &cmd_backup,
+    &cmd_restore,
     &cmd_add,
     &cmd_claim,
     &cmd_done,

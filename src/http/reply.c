@@ -301,8 +301,7 @@ bool http_stream_send(struct http_request *r, struct str data)
     if (!data.len)
         return true;
     if (b->len + c->writing.len + data.len > HTTP_STREAM_UNSENT_MAX) {
-        r->gone = NULL;
-        conn_close(c);
+        http_stream_abort(r);
         return false;
     }
     if (!r->head.http_1_0)
@@ -327,4 +326,10 @@ void http_stream_end(struct http_request *r)
         buf_put_str(target_of(x), STR("0\r\n\r\n"));
     x->answered = true;
     conn_answered(x->conn);
+}
+
+void http_stream_abort(struct http_request *r)
+{
+    r->gone = NULL;
+    conn_close(((struct exchange *)r)->conn);
 }

@@ -157,6 +157,9 @@ bool http_stream_send(struct http_request *r, struct str data);
 size_t http_stream_unsent(const struct http_request *r);
 void http_stream_end(struct http_request *r);
 
+/* Disconnects, so that the client does not take what it got for the whole. */
+void http_stream_abort(struct http_request *r);
+
 /*
  * Topics: what requests wait for: "a task of this type may have come", "this session has ended".
  *

@@ -26,6 +26,7 @@
 
 struct audit;
 struct auth;
+struct backup_stream;
 struct ground;
 struct leader;
 struct service;
@@ -54,6 +55,7 @@ struct context {
     struct service *tasks;          /* task/service.h */
     struct leader *leader;          /* server/leader.h; NULL on the embedded keeper */
     struct ground *ground;          /* server/ground.h; NULL: not open */
+    struct backup_stream *backup;   /* server/backup.h, the one under way; NULL: none */
     void (*on_written)(void *arg);  /* the loop has written changes itself: answers may leave */
     void *on_written_arg;
     struct http_server *http; /* NULL: HTTP is not served */

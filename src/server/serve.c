@@ -27,6 +27,7 @@
 #include "keeper/wire/wire.h"
 #include "server/audit.h"
 #include "server/auth.h"
+#include "server/backup.h"
 #include "server/commands.h"
 #include "server/context.h"
 #include "server/ground.h"
@@ -119,7 +120,7 @@ static void close_opened(struct serve *s)
 static int open_modules(struct serve *s, struct err_info *ret_error)
 {
     struct module_set *m = &s->modules;
-    struct route_table tables[MODULES_MAX + 4];
+    struct route_table tables[MODULES_MAX + 5];
     size_t count = 0;
     if (!s->context.http)
         return 0;
@@ -145,6 +146,7 @@ static int open_modules(struct serve *s, struct err_info *ret_error)
     status_metrics(m);
     tables[count++] = status_routes(m);
     tables[count++] = commands_routes(&s->context);
+    tables[count++] = backup_routes(&s->context);
     tables[count++] = metrics_routes(s->context.metrics);
     tables[count++] = events_routes(s->context.events);
     http_serve(s->context.http, tables, count);

@@ -297,3 +297,8 @@ int journal_rotate(struct journal *j, uint64_t *ret_segment)
     *ret_segment = j->open->segment;
     return 0;
 }
+
+uint64_t journal_segment(const struct journal *j)
+{
+    return j->open->segment;
+}

@@ -137,4 +137,7 @@ unsigned journal_round(const struct journal *j, int64_t lsn); /* under the lock 
  */
 int journal_rotate(struct journal *j, uint64_t *ret_segment);
 
+/* The segment that takes records now. Under the lock. */
+uint64_t journal_segment(const struct journal *j);
+
 #endif
