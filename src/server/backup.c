@@ -138,8 +138,8 @@ static void get_backup(struct http_request *r)
 
 static const struct route ROUTES[] = {
     {METHOD_GET, "/v1/backup", get_backup, ROLE_ADMIN,
-     "Read everything as a backup, for drover restore",
-     "getBackup", .reply = "application/octet-stream",
+     "Read everything as a backup, for drover restore", "getBackup",
+     .reply = "application/octet-stream",
      .errors = "409 No data directory, or another backup is under way\n507"},
 };
 
