@@ -17,6 +17,7 @@
 #include "base/child.h"
 #include "base/fs.h"
 #include "base/human.h"
+#include "cli/backup.h"
 #include "cli/cmd.h"
 #include "cli/http_client.h"
 #include "keeper/local/backup.h"
@@ -164,22 +165,33 @@ static int fetch(struct client *c, struct backup_output *f)
     return archive_finish(&f->reader, &e) ? client_error("%s", e.text) : CMD_OK;
 }
 
-static int run_backup(const struct cmd_call *call)
+int backup_save(const struct client_options *o, const char *name, struct archive_reader *ret_reader)
 {
-    const char *name = call->operands[0];
     CLEANUP(client_close) struct client c = {0};
     CLEANUP(file_close) struct backup_output f = {0};
-    if (is_dash(name) && isatty(STDOUT_FILENO))
-        return cmd_usage_error(call->cmd, "a backup is not for a terminal: redirect the output");
-    if (!is_dash(name))
-        TRY(refuse_existing(call->cmd, name));
-    TRY(client_open(&c, &call->client));
-    child_catch_signals();
+    TRY(client_open(&c, o));
     transport_set_stop(c.transport, child_stop_fd());
     TRY(file_open(&f, name));
     TRY(fetch(&c, &f));
     TRY(file_finish(&f));
-    describe(f.part ? stdout : stderr, f.part ? name : "standard output", &f.reader);
+    *ret_reader = f.reader;
+    return CMD_OK;
+}
+
+static int run_backup(const struct cmd_call *call)
+{
+    const char *name = call->operands[0];
+    struct archive_reader r;
+    if (is_dash(name) && isatty(STDOUT_FILENO))
+        return cmd_usage_error(call->cmd, "a backup is not for a terminal: redirect the output");
+    if (!is_dash(name))
+        TRY(refuse_existing(call->cmd, name));
+    child_catch_signals();
+    TRY(backup_save(&call->client, name, &r));
+    if (is_dash(name))
+        describe(stderr, "standard output", &r);
+    else
+        describe(stdout, name, &r);
     return CMD_OK;
 }
 
@@ -193,14 +205,9 @@ const struct cmd cmd_backup = CMD_INIT(
 
 /* restore */
 
-struct source {
-    const char *name;
-    int fd;
-};
-
-static ssize_t source_read(void *arg, char *to, size_t size, struct err_info *ret_error)
+ssize_t backup_input_read(void *arg, char *to, size_t size, struct err_info *ret_error)
 {
-    struct source *s = arg;
+    struct backup_input *s = arg;
     ssize_t n = 0;
     do {
         if (child_signal())
@@ -210,11 +217,11 @@ static ssize_t source_read(void *arg, char *to, size_t size, struct err_info *re
     return n < 0 ? err_set_errno(ret_error, errno, "cannot read %s", s->name) : n;
 }
 
-static int run_check(struct source *s)
+static int run_check(struct backup_input *s)
 {
     struct archive_reader r;
     struct err_info e;
-    if (backup_check(source_read, s, &r, &e))
+    if (backup_check(backup_input_read, s, &r, &e))
         return client_error("%s: %s", s->name, e.text);
     describe(stdout, s->name, &r);
     return CMD_OK;
@@ -229,11 +236,11 @@ static void count_task(void *arg, struct str path)
         ++*tasks;
 }
 
-static int restore(struct source *s)
+static int restore(struct backup_input *s)
 {
     uint64_t tasks = 0;
     struct backup_restore_options o = {.dir = data_dir,
-                                       .source = source_read,
+                                       .source = backup_input_read,
                                        .source_arg = s,
                                        .node = count_task,
                                        .node_arg = &tasks};
@@ -251,7 +258,7 @@ static int restore(struct source *s)
 
 static int run_restore(const struct cmd_call *call)
 {
-    struct source s = {.name = call->operands[0], .fd = STDIN_FILENO};
+    struct backup_input s = {.name = call->operands[0], .fd = STDIN_FILENO};
     if (!data_dir && !check_only)
         return cmd_usage_error(call->cmd, "--data is missing: the directory to make");
     if (data_dir && check_only)

@@ -23,6 +23,8 @@ static const struct cmd *const COMMANDS[] = {
     &cmd_whoami,
     &cmd_backup,
     &cmd_restore,
+    &cmd_export,
+    &cmd_import,
     &cmd_add,
     &cmd_claim,
     &cmd_done,

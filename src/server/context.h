@@ -83,6 +83,12 @@ struct context {
 struct zookeeper_session;
 
 /*
+ * "user:password" of an ensemble: the first line of the file, or $DROVER_ZK_AUTH. Neither is
+ * visible in a list of processes. NULL: there is none. To be freed.
+ */
+int zookeeper_auth_read(const char *file, char **ret_auth, struct err_info *ret_error);
+
+/*
  * Connects, and warns if everybody may write below the chroot. The file contains "user:password";
  * NULL: $DROVER_ZK_AUTH, if set. timeout_ms 0: KEEPER_TIMEOUT_DEFAULT_MS.
  */

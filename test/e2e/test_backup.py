@@ -371,7 +371,7 @@ def test_a_restore_that_dies(saved, tmp_path, number):
     left = tmp_path / "r.restoring"
     wait_until(lambda: left.exists() and names(left), "files were written")
     second = drover("restore", saved, "--data", where)
-    assert second.returncode == 1 and "another restore into" in second.stderr
+    assert second.returncode == 1 and "another process is making" in second.stderr
     process.send_signal(number)
     process.communicate(timeout=DEADLINE_S)
     assert process.returncode != 0

@@ -16,13 +16,8 @@
  * later. Every record and every block is checked against its sum before it is passed on: a damaged
  * directory gives an error and not a damaged backup. The memory is that of one segment.
  *
- * Putting one back: backup_restore() makes a data directory from an archive. It writes into
- * DIR.restoring, beside DIR, reads everything back as a start would, and renames that to DIR:
- *
- *   dies before the renaming      DIR is as it was; DIR.restoring is left, which the next restore
- *                                 into DIR removes
- *   dies after it                 DIR is whole. Only a power failure can undo the renaming, until
- *                                 the directory above is synced, which is before the report
+ * Putting one back: backup_restore() makes a data directory from an archive (new_dir.h), and reads
+ * everything back as a start would before the directory gets its name.
  */
 #ifndef KEEPER_LOCAL_BACKUP_H
 #define KEEPER_LOCAL_BACKUP_H
