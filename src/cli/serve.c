@@ -33,6 +33,7 @@ enum { TIMEOUT_LIMIT_MS = 24 * 24 * 3600 * 1000 }; /* the protocol has 31 bits *
 _Static_assert(LOCAL_SNAPSHOT_EVERY == 200000 && LOCAL_FLUSH_MS == 100 &&
                    HTTP_REQUEST_TIMEOUT_MS == 10000 && HTTP_CONNECTIONS_MAX == 16384 &&
                    WIRE_PACKET_MAX == 1048575 && WIRE_CONNECTIONS_MAX == 10000 &&
+                   WIRE_SESSIONS_MAX == 20000 && SESSIONS_MAX == 20000 && HTTP_WAITS_MAX == 32768 &&
                    WIRE_HELLO_MS == 10000 && KEEPER_TIMEOUT_MIN_MS == 1000 &&
                    KEEPER_TIMEOUT_MAX_MS == 3600 * 1000,
                "--help names these");
@@ -154,6 +155,18 @@ static const struct option OPTIONS[] = {
     {"connections", "N",
      "Maximum number of HTTP connections; further ones get status 503. Default: 16384.",
      option_number, &chosen.connections_max, 1, 1000000},
+    {"connections-per-address", "N",
+     "Maximum number of HTTP connections from one address; further ones get status 503.\n"
+     "Default: a quarter of --connections; loopback addresses have no limit of their own.",
+     option_number, &chosen.connections_per_address, 1, 1000000},
+    {"waits", "N",
+     "Maximum number of HTTP requests that wait, event streams included; further ones get\n"
+     "status 503. Default: 32768.",
+     option_number, &chosen.waits_max, 1, 10000000},
+    {"sessions", "N",
+     "Maximum number of sessions, over HTTP and on the ZooKeeper port together; further\n"
+     "ones are refused. Default: 20000.",
+     option_number, &chosen.sessions_max, 1, 10000000},
     {"http-timeout-ms", "N",
      "How long a client may take to send the head of a request, and again for its body,\n"
      "in milliseconds. Default: 10000.",
@@ -196,10 +209,14 @@ static const struct option OPTIONS[] = {
     {"zk-max-buffer", "BYTES",
      "The longest request that the ZooKeeper port accepts. Default: 1048575.", option_number,
      &chosen.wire.packet_max, 64, WIRE_PACKET_LIMIT},
+    {"zk-connections", "N",
+     "Maximum number of connections to the ZooKeeper port; further ones are closed.\n"
+     "Default: 10000.",
+     option_number, &chosen.wire.connections_max, 1, 1000000},
     {"zk-connections-per-address", "N",
-     "Maximum number of connections to the ZooKeeper port from one address. Default:\n"
-     "10000, the maximum of all addresses together.",
-     option_number, &chosen.wire.connections_per_address, 1, WIRE_CONNECTIONS_MAX},
+     "Maximum number of connections to the ZooKeeper port from one address. Default: a\n"
+     "quarter of --zk-connections; loopback addresses have no limit of their own.",
+     option_number, &chosen.wire.connections_per_address, 1, 1000000},
     {"zk-min-session-timeout", "TIME",
      "The shortest session timeout on the ZooKeeper port; who asks for less gets this.\n"
      "Default: 1s.",

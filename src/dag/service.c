@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -18,7 +19,11 @@
 #include "server/ground.h"
 #include "server/leader.h"
 
-enum { AGAIN_MS = 500, PRINTED_MS = 50 };
+enum {
+    AGAIN_MS = 500,
+    PRINTED_MS = 50,
+    RUN_FILES = 8, /* descriptors of a run: pipes, pidfd, log, cgroup */
+};
 
 int64_t dag_now_ms(const struct dag *d)
 {
@@ -402,13 +407,25 @@ static void module_close(void *module)
         uv_close(handles[i], on_closed);
 }
 
+/* No more than there are descriptors for. */
+static uint32_t count_jobs(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t wanted = agent_jobs >= 0 ? (size_t)agent_jobs : (size_t)(cores > 0 ? cores : 1);
+    size_t jobs = file_limit_keep(wanted, RUN_FILES);
+    if (jobs < wanted)
+        log_warning("--jobs: %zu commands at a time instead of %zu, because of the limit on open "
+                    "files (ulimit -n)",
+                    jobs, wanted);
+    return (uint32_t)jobs;
+}
+
 static struct dag *open_dag(struct context *h)
 {
     struct dag *d = mem_zalloc(sizeof *d);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     d->context = h;
     d->log_dir = log_dir;
-    d->jobs = agent_jobs >= 0 ? (uint32_t)agent_jobs : (uint32_t)(cores > 0 ? cores : 1);
+    d->jobs = count_jobs();
     d->timer_at = INT64_MAX;
     d->adding_end = &d->adding;
     d->agent.ahead_last = &d->agent.ahead;

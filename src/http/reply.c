@@ -13,6 +13,8 @@
 
 enum { ANSWER_HEAD_LEN = 256 }; /* roughly */
 
+#define RETRY_AFTER "1" /* seconds, in every answer 503 */
+
 /* A status and its line, ready to be copied: every request needs one. */
 struct status_row {
     int number;
@@ -140,6 +142,7 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
         topic_pass_on(x);
     server_metrics_count(x, status);
     access_answered(x, status);
+    limits_count(x);
     x->closes |= c->last_request && x == c->last;
     put_answer(target_of(x), x, status, content_type, body);
     conn_answered(c);
@@ -194,7 +197,10 @@ void reply_with(struct http_request *r, int status, const char *code, const char
                 const char *message)
 {
     CLEANUP(buf_release) struct buf body = {0};
-    if (status >= 500 && ((struct exchange *)r)->row)
+    const struct exchange *x = (const struct exchange *)r;
+    if (status == 503)
+        http_add_header(r, "Retry-After", STR(RETRY_AFTER));
+    if (status >= 500 && x->row && !x->limit)
         log_failure(r, status, message);
     put_errors(&body, &message, 1, code ? code : status_of(status)->code, field);
     http_reply(r, status, buf_str(&body));

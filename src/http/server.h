@@ -50,6 +50,7 @@ enum {
     HTTP_VALUES_MAX = 512 * 1024, /* JSON values in a body: 32 MiB of memory */
     HTTP_LARGE_VALUES_MAX = 16 * 1024 * 1024,
     HTTP_CONNECTIONS_MAX = 16384,
+    HTTP_WAITS_MAX = 32768,
     HTTP_PIPELINE_MAX = 64,               /* requests of one connection without an answer yet */
     HTTP_UNSENT_LEN_MAX = 256 * 1024,     /* unread answers above this stop reading requests */
     HTTP_STREAM_UNSENT_MAX = 1024 * 1024, /* a client this far behind its stream is disconnected */
@@ -124,6 +125,14 @@ void http_forbid(struct http_request *r, unsigned roles);
 void http_forbid_name(struct http_request *r, struct str name); /* beyond the limits */
 void http_forbid_what(struct http_request *r, const char *may); /* "may change only its own" */
 const char *http_action(const struct http_request *r); /* the id of its route; "": it has none */
+
+/*
+ * 503 with Retry-After, because a limit is reached: the client may try again, and nothing has
+ * happened. Such answers are counted, and logged once in a while.
+ */
+enum http_limit { HTTP_LIMIT_NONE, HTTP_LIMIT_WAITS, HTTP_LIMIT_SESSIONS, HTTP_LIMITS };
+
+void http_reply_busy(struct http_request *r, enum http_limit limit, const char *message);
 
 /* Several reasons at once; the code is that of err. */
 void http_reply_reasons(struct http_request *r, int err, const char *const *reasons, size_t count);
@@ -224,6 +233,13 @@ struct http_watch http_watch(struct http_request *r, struct http_topic *t, const
  */
 bool http_park(struct http_request *r, const struct http_watch *w, int64_t wait_ms);
 
+/*
+ * For handlers of the loop that keep a request without parking it: takes a place among the requests
+ * that wait, until this one is answered or gone. False after an answer: there are too many. A
+ * request that is parked takes one by itself.
+ */
+bool http_may_wait(struct http_request *r);
+
 /* Whether the handler runs for the last time because the time to wait is up. */
 bool http_wait_over(const struct http_request *r);
 
@@ -255,7 +271,9 @@ struct http_options {
     size_t socket_count;
     int64_t request_timeout_ms; /* 0: HTTP_REQUEST_TIMEOUT_MS, and so on */
     int64_t idle_timeout_ms, write_timeout_ms;
-    size_t connections_max; /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
+    size_t connections_max;         /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
+    size_t connections_per_address; /* 0: a quarter; those of this machine have no limit */
+    size_t waits_max;               /* requests that wait; 0: HTTP_WAITS_MAX */
 
     /*
      * Recognises a client by where it comes from and its token, which is empty if it has none:

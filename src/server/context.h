@@ -61,6 +61,7 @@ struct context {
     struct http_server *http; /* NULL: HTTP is not served */
     struct auth *auth;        /* server/auth.h: who may do what */
     struct audit *audit;      /* server/audit.h; NULL: none */
+    size_t sessions_max;      /* of clients, on both ports; 0: the default */
     const char *data_dir;     /* of the embedded keeper; NULL: none */
     const char *url;          /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
     const char *keeper_url;   /* for clients of the keeper: zk://...; NULL: none is served */

@@ -31,6 +31,7 @@
 #include "server/commands.h"
 #include "server/context.h"
 #include "server/ground.h"
+#include "server/limits.h"
 #include "server/serve.h"
 #include "server/status.h"
 #include "server/unix_socket.h"
@@ -144,6 +145,7 @@ static int open_modules(struct serve *s, struct err_info *ret_error)
     }
     ground_begin(&s->context);
     status_metrics(m);
+    limits_open(&s->context);
     tables[count++] = status_routes(m);
     tables[count++] = commands_routes(&s->context);
     tables[count++] = backup_routes(&s->context);
@@ -265,6 +267,8 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
         .refused = audit_refused,
         .answered = audit_answered,
         .audit_arg = s->context.audit,
+        .connections_per_address = (size_t)s->options.connections_per_address,
+        .waits_max = (size_t)s->options.waits_max,
         .hosts = s->options.http_hosts.items,
         .host_count = s->options.http_hosts.count,
         .metrics = s->context.metrics,
@@ -411,6 +415,8 @@ int serve(const struct serve_options *o)
     UV_CHECK(uv_loop_init(&s.loop));
     s.context.metrics = metrics_new();
     s.modules.context = &s.context;
+    s.context.sessions_max = (size_t)o->sessions_max;
+    s.options.wire.sessions_max = o->sessions_max;
     int err = start(&s, &e);
     if (err) {
         log_error("%s", e.text);

@@ -23,7 +23,8 @@ struct serve_options {
     const char *token_file;        /* NULL: none */
     const char *audit;             /* the audit log; NULL: none */
     struct option_list http_hosts; /* further names of this server */
-    int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms, zk_reap_ms; /* or 0 */
+    int64_t snapshot_every, http_timeout_ms, zk_timeout_ms, zk_reap_ms;        /* or 0 */
+    int64_t connections_max, connections_per_address, waits_max, sessions_max; /* or 0 */
     const struct module *const *modules; /* at most MODULES_MAX, then NULL */
 };
 

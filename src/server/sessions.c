@@ -190,14 +190,19 @@ static void entry_free(struct session_table *t, struct http_session *g)
     free(g);
 }
 
+static size_t count_sessions(struct session_table *t)
+{
+    if (t->o.local)
+        return local_sessions(t->o.local);
+    LOCKED(&t->lock);
+    return t->len;
+}
+
 int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_info *ret_info)
 {
     struct keeper_options o = {.timeout_ms = granted_timeout(timeout_ms)};
     struct http_session *g;
-    pthread_mutex_lock(&t->lock);
-    bool full = t->len >= SESSIONS_MAX;
-    pthread_mutex_unlock(&t->lock);
-    if (full)
+    if (count_sessions(t) >= t->o.max)
         return DROVER_TOO_MANY;
     TRY(entry_connect(t, &o, &g));
     LOCKED(&t->lock);
@@ -425,6 +430,7 @@ struct session_table *sessions_open(const struct sessions_options *o)
 {
     struct session_table *t = mem_zalloc(sizeof *t);
     t->o = *o;
+    t->o.max = o->max ? o->max : SESSIONS_MAX;
     t->woken_for_ms = INT64_MAX;
     pthread_mutex_init(&t->lock, NULL);
     cond_init(&t->changed);

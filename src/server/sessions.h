@@ -33,13 +33,14 @@
 
 enum {
     SESSION_ID_LEN = 2 * (8 + KEEPER_PASSWORD_LEN),
-    SESSIONS_MAX = 10000,
+    SESSIONS_MAX = 20000,
 };
 
 struct session_table;
 
 struct sessions_options {
     struct local *local; /* the embedded keeper; NULL: the sessions live inside a host's */
+    size_t max;          /* 0: SESSIONS_MAX; in the embedded keeper all sessions count */
 
     /* Borrows the server's present session (NULL: there is none now), and returns it. */
     struct keeper *(*host)(void *arg);
@@ -64,7 +65,7 @@ void sessions_close(struct session_table *t);
 
 /*
  * A new session. timeout_ms 0: KEEPER_TIMEOUT_DEFAULT_MS; clamped to the keeper's limits. TOO_MANY
- * when there are SESSIONS_MAX, CLOSED while there is no host.
+ * when there are too many, CLOSED while there is no host.
  */
 int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_info *ret_info);
 

@@ -213,7 +213,7 @@ static void post(struct http_request *r, enum task_kind kind)
         http_forbid(r, missing);
     else if (beyond)
         http_forbid_name(r, *beyond);
-    else
+    else if (kind != TASK_CLAIM || in->request.wait_ms <= 0 || http_may_wait(r))
         submit(r, &in->request, NULL);
 }
 

@@ -417,3 +417,9 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
         *ret_keeper = &k->base;
     return err;
 }
+
+size_t local_sessions(struct local *l)
+{
+    LOCKED(&l->lock);
+    return l->tree.sessions.count;
+}

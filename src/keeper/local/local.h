@@ -66,6 +66,9 @@ void local_reserve(struct local *l, const char *path);
  */
 void local_bind(struct local *l);
 
+/* How many sessions there are, of all kinds. */
+size_t local_sessions(struct local *l);
+
 /* Takes a snapshot now and returns when it is complete: 0, DISK_FULL or IO. */
 int local_snapshot(struct local *l);
 

@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "base/buf.h"
+#include "base/door.h"
 #include "base/identity.h"
 #include "base/option.h"
 #include "keeper/local/local.h"
@@ -28,6 +29,7 @@ enum {
     WIRE_PACKET_MAX = 1024 * 1024 - 1,
     WIRE_PACKET_LIMIT = 4 * 1024 * 1024, /* of packet_max: what fits into a record of the journal */
     WIRE_CONNECTIONS_MAX = 10000,
+    WIRE_SESSIONS_MAX = 20000,
     WIRE_BACKLOG = 4096,               /* after a restart all clients connect at once */
     WIRE_UNSENT_MAX = 4 * 1024 * 1024, /* unread answers at which its requests are no longer read */
     WIRE_OUTSTANDING_MAX = 4096,       /* answers waiting for the disk, likewise */
@@ -59,7 +61,9 @@ struct wire_rights {
 struct wire_options {
     struct option_addresses listen;
     int64_t packet_max; /* bytes of a request */
-    int64_t connections_per_address;
+    int64_t connections_max;
+    int64_t connections_per_address;        /* default: a quarter; no limit for loopback */
+    int64_t sessions_max;                   /* of the store; new ones beyond it are refused */
     int64_t timeout_min_ms, timeout_max_ms; /* of sessions */
     int64_t hello_ms;                       /* from the connection to the connect request */
     const char *super_file;                 /* user:digest of the superuser; NULL: there is none */
@@ -107,6 +111,15 @@ const struct wire_command *wire_command_at(size_t i);          /* NULL: no more 
 const struct wire_command *wire_command_find(struct str name); /* or the word; NULL: none */
 void wire_command_run(struct wire *w, const struct wire_command *command, int64_t mask,
                       struct buf *json);
+
+/* What its limits have let in and refused, since the start. On the loop. */
+struct wire_counts {
+    size_t connections;
+    uint64_t answers[DOOR_ANSWERS];
+    uint64_t sessions_refused;
+};
+
+void wire_counts(const struct wire *w, struct wire_counts *ret_counts);
 
 /* Closes everything; sessions end by their timeouts. Frees itself on the loop. */
 void wire_close(struct wire *w);

@@ -42,7 +42,7 @@ static void on_handle_closed(uv_handle_t *handle)
     TAILQ_REMOVE(&w->conns, c, link);
     pthread_mutex_unlock(&w->l->lock);
     w->conn_count--;
-    wire_host_leave(c);
+    door_leave(&w->door, &c->guest);
     free(c);
 }
 
@@ -339,9 +339,7 @@ static struct wire_conn *conn_new(struct wire *w)
 
 static void conn_start(struct wire_conn *c, int err)
 {
-    bool fits = wire_host_enter(c) && c->w->conn_count <= WIRE_CONNECTIONS_MAX;
-    c->w->totals.rejected += !fits;
-    if (err < 0 || !fits) {
+    if (err < 0 || !wire_let_in(c)) {
         wire_conn_close(c);
         return;
     }
