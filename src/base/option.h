@@ -42,6 +42,9 @@ int option_number(const struct option *o, const char *text, struct err_info *e);
 /* A duration, "500ms", "30s", "1m30s", "2h", "1d": int64_t, in milliseconds, from min to max. */
 int option_span(const struct option *o, const char *text, struct err_info *e);
 
+/* A number of bytes, "65536", "512K", "64M", "2GiB": int64_t, from min to max. */
+int option_size(const struct option *o, const char *text, struct err_info *e);
+
 /* One that may be given more than once. */
 enum { OPTION_LIST_MAX = 32 };
 
