@@ -98,9 +98,13 @@ static struct wire_options with_defaults(struct wire_options o)
     const struct {
         int64_t *value, otherwise;
     } limits[] = {
-        {&o.packet_max, WIRE_PACKET_MAX},           {&o.connections_max, WIRE_CONNECTIONS_MAX},
-        {&o.sessions_max, WIRE_SESSIONS_MAX},       {&o.timeout_min_ms, KEEPER_TIMEOUT_MIN_MS},
-        {&o.timeout_max_ms, KEEPER_TIMEOUT_MAX_MS}, {&o.hello_ms, WIRE_HELLO_MS},
+        {&o.packet_max, WIRE_PACKET_MAX},
+        {&o.connections_max, WIRE_CONNECTIONS_MAX},
+        {&o.sessions_max, WIRE_SESSIONS_MAX},
+        {&o.memory_max, WIRE_MEMORY_MAX},
+        {&o.timeout_min_ms, KEEPER_TIMEOUT_MIN_MS},
+        {&o.timeout_max_ms, KEEPER_TIMEOUT_MAX_MS},
+        {&o.hello_ms, WIRE_HELLO_MS},
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (!*limits[i].value)
@@ -134,6 +138,7 @@ static struct wire *wire_new(uv_loop_t *loop, const struct wire_options *o)
     w->started_ms = clock_boot_ms();
     w->trace_mask = WIRE_TRACE_MASK;
     TAILQ_INIT(&w->conns);
+    TAILQ_INIT(&w->holders);
     UV_CHECK(uv_async_init(loop, &w->news, on_news));
     w->news.data = w;
     return w;

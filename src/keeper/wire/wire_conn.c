@@ -16,7 +16,7 @@
 #include "base/uv_check.h"
 #include "keeper/wire/wire_impl.h"
 
-enum { KEEP_MAX = 256 * 1024 }; /* larger empty buffers are freed */
+enum { KEEP_MAX = 64 * 1024 }; /* larger empty buffers are freed */
 
 static void buf_shrink(struct buf *b)
 {
@@ -57,6 +57,7 @@ void wire_conn_close(struct wire_conn *c)
     wire_unnote(c);
     c->session = 0;
     pthread_mutex_unlock(&c->w->l->lock);
+    wire_memory_count(c);
     uv_close((uv_handle_t *)&c->patience, on_handle_closed);
     uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
 }
@@ -304,6 +305,7 @@ void wire_conn_flush(struct wire_conn *c)
 {
     while (send_some(c) && resume(c))
         continue;
+    wire_memory_count(c);
 }
 
 static void on_patience_over(uv_timer_t *timer)

@@ -71,7 +71,9 @@ void wire_session_refused(struct wire *w)
 void wire_counts(const struct wire *w, struct wire_counts *ret_counts)
 {
     *ret_counts = (struct wire_counts){.connections = w->door.count,
-                                       .sessions_refused = w->sessions_refused.count};
+                                       .sessions_refused = w->sessions_refused.count,
+                                       .memory = w->held,
+                                       .evicted = w->evicted.count};
     memcpy(ret_counts->answers, w->door.answers, sizeof w->door.answers);
 }
 
