@@ -129,7 +129,8 @@ static void delete_session(struct http_request *r)
 static const struct route ROUTES[] = {
     {METHOD_POST, "/v1/sessions", post_session, ROLE_WORK | ROUTE_WORKER | ROUTE_LIMITS,
      "Open a session", "openSession", .reply = "session:text timeout:int",
-     .errors = "503 There are too many sessions, or the keeper is away", .example = "{\"timeout\": 10000}",
+     .errors = "503 There are too many sessions, or the keeper is away",
+     .example = "{\"timeout\": 10000}",
      ROUTE_IN(struct session_in,
               FIELD_INT(IN_BODY, struct session_in, timeout_ms, "timeout", KEEPER_TIMEOUT_MIN_MS,
                         KEEPER_TIMEOUT_MAX_MS, "Ends after so many milliseconds of silence",

@@ -29,7 +29,7 @@ static int set_up(void **state)
 {
     static struct scene s;
     struct err_info e;
-    snprintf(s.dir, sizeof s.dir, "/tmp/audit-XXXXXX");
+    snprintf(s.dir, sizeof s.dir, "/tmp/drover-audit-XXXXXX");
     assert_non_null(mkdtemp(s.dir));
     snprintf(s.file, sizeof s.file, "%s/log", s.dir);
     snprintf(s.moved, sizeof s.moved, "%s/log.1", s.dir);

@@ -145,7 +145,7 @@ int backup_open(struct local *l, struct local_backup **ret_backup, struct err_in
         backup_close(b);
         return err;
     }
-    b->info.store = l->journal.o.store;
+    b->info.store = l->journal.o.mark.store;
     b->info.time_ms = clock_wall_ms();
     *ret_backup = b;
     return 0;

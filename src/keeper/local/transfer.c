@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "keeper/election.h"
+#include "keeper/journal/dirlock.h"
 #include "keeper/journal/recover.h"
 #include "keeper/local/new_dir.h"
 
@@ -30,7 +31,7 @@ bool transfer_is_left_out(struct str path)
 /* Reading. */
 
 struct transfer_dir {
-    int lock_fd;
+    struct dirlock lock;
     struct recovery found;
 };
 
@@ -38,8 +39,8 @@ int transfer_open(const char *dir, struct transfer_dir **ret_dir, struct err_inf
 {
     struct transfer_dir *d = mem_zalloc(sizeof *d);
     struct recover_hooks hooks = {0};
-    d->lock_fd = -1;
-    int err = dirlock_take(dir, false, &d->lock_fd, ret_error);
+    dirlock_init(&d->lock);
+    int err = dirlock_take(&d->lock, dir, false, ret_error);
     if (!err)
         err = recover_read(dir, &hooks, &d->found, ret_error);
     if (!err && d->found.empty)
@@ -54,8 +55,7 @@ int transfer_open(const char *dir, struct transfer_dir **ret_dir, struct err_inf
 void transfer_close(struct transfer_dir *d)
 {
     recovery_release(&d->found);
-    if (d->lock_fd >= 0)
-        close(d->lock_fd);
+    dirlock_release(&d->lock);
     free(d);
 }
 
