@@ -120,6 +120,13 @@ def test_keeper_commands_are_named(audited, log, tmp_path):
     assert not lines(log, action="getKeeperCommand")
 
 
+def test_a_backup_is_named(audited, log, tmp_path):
+    """It has everything, the key of commands included."""
+    done = drover("backup", tmp_path / "b", "--server", f"unix:{tmp_path / 's'}")
+    assert done.returncode == 0, done.stderr
+    assert [line.get("outcome") for line in lines(log, action="getBackup")] == [None, 200]
+
+
 def test_start_and_stop(tmp_path, log):
     for _ in range(2):
         server = Server("--data", tmp_path / "data", "--loopback-roles", "read", "--audit", log).start()
