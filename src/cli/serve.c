@@ -47,7 +47,7 @@ static const struct module *const MODULES[] = {
 _Static_assert(sizeof MODULES / sizeof *MODULES <= MODULES_MAX + 1, "too many modules");
 
 static struct serve_options chosen = {.modules = MODULES, .socket_mode = 0600};
-static bool roles_given;
+static bool roles_given, verify_given, insecure_network;
 static int log_format;
 
 static void default_address(struct option_addresses *a, const char *text)
@@ -65,12 +65,31 @@ static bool is_all_loopback(const struct option_addresses *a)
     return i == a->count;
 }
 
+/* What is sent in clear may be read and changed by whoever is on the way. */
 static int check_addresses(const struct cmd *c, const struct serve_options *o)
 {
-    if (!is_all_loopback(&o->http) && !o->token_file)
-        return cmd_usage_error(c, "--http: an address other than loopback needs --token-file");
+    if (!is_all_loopback(&o->http) && !insecure_network)
+        return cmd_usage_error(c, "--http: an address other than loopback needs TLS: --https; or "
+                                  "--insecure-network");
     if (!is_all_loopback(&o->wire.listen))
         return cmd_usage_error(c, "--zk: only loopback addresses are served");
+    return CMD_OK;
+}
+
+static int check_tls(const struct cmd *c, const struct serve_options *o)
+{
+    bool wanted = o->https.count;
+    if (wanted && !o->tls.cert)
+        return cmd_usage_error(c, "--https needs --tls-cert and --tls-key");
+    if (!o->tls.cert != !o->tls.key)
+        return cmd_usage_error(c, "--tls-cert and --tls-key go together");
+    if (o->tls.cert && !wanted)
+        return cmd_usage_error(c, "--tls-cert goes with --https");
+    if (!o->tls.ca && (verify_given || o->certificates.count))
+        return cmd_usage_error(c, "--%s goes with --tls-ca",
+                               verify_given ? "tls-verify" : "tls-role");
+    if (o->tls.ca && !wanted)
+        return cmd_usage_error(c, "--tls-ca goes with --https");
     return CMD_OK;
 }
 
@@ -89,6 +108,26 @@ static int option_roles(const struct option *o, const char *text, struct err_inf
     TRY(roles_parse(str_of(text), o->target, e));
     roles_given = true;
     return 0;
+}
+
+/* NAME=ROLE,...; an "=" in the name is part of it. */
+static int option_certificate(const struct option *o, const char *text, struct err_info *e)
+{
+    struct auth_certificates *list = o->target;
+    const char *equals = strrchr(text, '=');
+    if (!equals || equals == text)
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not NAME=ROLE,...", text);
+    if (list->count == AUTH_CERTIFICATES_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "given more than %d times", AUTH_CERTIFICATES_MAX);
+    TRY(roles_parse(str_of(equals + 1), &list->items[list->count].roles, e));
+    list->items[list->count++].name = (struct str){text, (size_t)(equals - text)};
+    return 0;
+}
+
+static int option_verify(const struct option *o, const char *text, struct err_info *e)
+{
+    verify_given = true;
+    return option_choice(o, text, e);
 }
 
 /* An unknown word is no error to ZooKeeper, and the same configuration may be used for both. */
@@ -128,6 +167,30 @@ static const struct option OPTIONS[] = {
      "Serve HTTP there. Default: " HTTP_DEFAULT ". Port 0: any free one. May be given more\n"
      "than once.",
      option_addresses, &chosen.http},
+    {"https", "ADDR:PORT|none",
+     "Serve HTTP with TLS there. Default: none. Port 0: any free one. May be given more than\n"
+     "once.",
+     option_addresses, &chosen.https},
+    {"tls-cert", "FILE",
+     "The certificate for TLS, and those between it and its authority, in PEM. Read again\n"
+     "when it changes, and on SIGHUP.",
+     option_text, &chosen.tls.cert},
+    {"tls-key", "FILE", "Its key, in PEM, without a password.", option_text, &chosen.tls.key},
+    {"tls-ca", "FILE",
+     "Ask clients for certificates, and accept those that these authorities have signed.",
+     option_text, &chosen.tls.ca},
+    {"tls-verify", "optional|required",
+     "Whether a client without a certificate is served. Default: optional.", option_verify,
+     &chosen.tls.verify},
+    {"tls-role", "NAME=ROLE,...|all",
+     "What a client with a certificate for NAME may do without a token: its CN, or an\n"
+     "alternative name (DNS, URI, email); a * at the end stands for anything. May be given\n"
+     "more than once.",
+     option_certificate, &chosen.certificates},
+    {"insecure-network", NULL,
+     "Serve addresses other than loopback without TLS, too. Tokens and data can be read and\n"
+     "changed on their way.",
+     option_flag, &insecure_network},
     {"http-host", "NAME",
      "Accept this name in the Host header, besides the address. May be given more than\n"
      "once.",
@@ -146,7 +209,7 @@ static const struct option OPTIONS[] = {
      option_roles, &chosen.loopback_roles},
     {"token-file", "FILE",
      "Accept the token in the first line of this file (Authorization: Bearer TOKEN), for\n"
-     "every role. Required to listen on other than loopback addresses.",
+     "every role.",
      option_text, &chosen.token_file},
     {"audit", "FILE",
      "Append a line of JSON to this file for each change of rights, each command that is\n"
@@ -304,6 +367,7 @@ static int run_serve(const struct cmd_call *call)
     default_address(&chosen.http, HTTP_DEFAULT);
     default_address(&chosen.wire.listen, ZK_DEFAULT);
     TRY(check_addresses(call->cmd, &chosen));
+    TRY(check_tls(call->cmd, &chosen));
     if (!roles_given && !chosen.token_file)
         chosen.loopback_roles = ROLE_READ | ROLE_WORK | ROLE_SUBMIT;
     if (log_format)

@@ -28,6 +28,7 @@
 #include "server/audit.h"
 #include "server/auth.h"
 #include "server/backup.h"
+#include "server/certificate.h"
 #include "server/commands.h"
 #include "server/context.h"
 #include "server/ground.h"
@@ -46,6 +47,7 @@ struct serve {
     struct serve_options options;
     struct buf default_data, keeper_url;
     struct unix_socket socket;
+    struct certificate certificate;
     uv_loop_t loop;
     uv_signal_t signals[2];
     uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
@@ -217,6 +219,7 @@ static void close_modules(void *arg)
 
 static void close_all(struct serve *s)
 {
+    certificate_unwatch(&s->certificate);
     if (s->context.http)
         http_close(s->context.http);
     else
@@ -248,15 +251,19 @@ static int open_socket(struct serve *s, struct err_info *ret_error)
 static int listen_http(struct serve *s, struct err_info *ret_error)
 {
     struct auth_options rights = {.loopback_roles = s->options.loopback_roles,
+                                  .certificates = &s->options.certificates,
                                   .token_file = s->options.token_file};
     TRY(audit_open(&s->loop, s->context.metrics, s->options.audit, &s->context.audit, ret_error));
     TRY(auth_open(&rights, &s->context.auth, ret_error));
     TRY(open_socket(s, ret_error));
-    if (s->options.http.none && !s->socket.path)
+    if (!s->options.http.count && !s->options.https.count && !s->socket.path)
         return 0;
     struct http_options o = {
         .addresses = s->options.http.items,
         .address_count = s->options.http.count,
+        .tls_addresses = s->options.https.items,
+        .tls_address_count = s->options.https.count,
+        .tls = s->certificate.tls,
         .sockets = &s->socket.fd,
         .socket_count = s->socket.path ? 1 : 0,
         .request_timeout_ms = s->options.http_timeout_ms,
@@ -383,6 +390,8 @@ static void catch_signals(struct serve *s)
 /* Starts everything, from the ports to the modules. */
 static int start(struct serve *s, struct err_info *ret_error)
 {
+    if (s->options.tls.cert)
+        TRY(certificate_open(&s->certificate, &s->options.tls, ret_error));
     TRY(listen_http(s, ret_error));
     s->options.wire.rights =
         (struct wire_rights){identify_wire, auth_generation(s->context.auth), s->context.auth};
@@ -402,6 +411,7 @@ static void release(struct serve *s)
     buf_release(&s->default_data);
     buf_release(&s->keeper_url);
     unix_socket_close(&s->socket);
+    certificate_close(&s->certificate);
     auth_close(s->context.auth);
     audit_free(s->context.audit);
 }
@@ -424,6 +434,7 @@ int serve(const struct serve_options *o)
     } else {
         if (s.context.wire)
             wire_serve(s.context.wire, s.context.local);
+        certificate_watch(&s.certificate, &s.loop);
         catch_signals(&s);
         say_what_runs(&s);
     }

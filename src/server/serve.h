@@ -5,16 +5,20 @@
 #define SERVER_SERVE_H
 
 #include "base/option.h"
+#include "base/tls.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
+#include "server/auth.h"
 
 struct module;
 
 struct serve_options {
-    const char *data;             /* NULL: the default */
-    const char *keeper, *zk_auth; /* of an ensemble; NULL: the embedded keeper */
-    int journal;                  /* enum local_mode */
-    struct option_addresses http; /* where to listen */
+    const char *data;                    /* NULL: the default */
+    const char *keeper, *zk_auth;        /* of an ensemble; NULL: the embedded keeper */
+    int journal;                         /* enum local_mode */
+    struct option_addresses http, https; /* where to listen */
+    struct tls_options tls;              /* cert NULL: none */
+    struct auth_certificates certificates;
     struct wire_options wire;
     const char *socket; /* the path of the Unix socket; NULL: the default; or "none" */
     int64_t socket_mode;

@@ -72,7 +72,7 @@ def test_a_missing_token_file_stops_the_start(tmp_path):
 
 def any_address(tmp_path, *more):
     """A server on every address. The last --http counts."""
-    server = Server("--data", tmp_path / "data", "--http", "0.0.0.0:0", *more)
+    server = Server("--data", tmp_path / "data", "--http", "0.0.0.0:0", "--insecure-network", *more)
     server.port = int(server.wait_for(r"listening on http://0\.0\.0\.0:(\d+)\n")[1])
     return server
 
