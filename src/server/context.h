@@ -29,6 +29,7 @@ struct auth;
 struct backup_stream;
 struct ground;
 struct leader;
+struct policy;
 struct service;
 struct session_table;
 struct tokens;
@@ -54,6 +55,7 @@ struct context {
     struct tokens *tokens;          /* server/tokens.h */
     struct service *tasks;          /* task/service.h */
     struct leader *leader;          /* server/leader.h; NULL on the embedded keeper */
+    const struct policy *policy;    /* of commands: base/policy.h; NULL: not open */
     struct ground *ground;          /* server/ground.h; NULL: not open */
     struct backup_stream *backup;   /* server/backup.h, the one under way; NULL: none */
     void (*on_written)(void *arg);  /* the loop has written changes itself: answers may leave */

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/place.h"
+#include "base/policy.h"
 #include "base/secret.h"
 #include "base/uv_check.h"
 #include "http/metrics.h"
@@ -324,6 +325,8 @@ static void say_what_runs(struct serve *s)
     log_info("version %s", DROVER_VERSION);
     say_what_is_kept(s);
     warn_of_exposed_secrets(&s->options);
+    if (s->context.policy && policy_runs_as_root(s->context.policy))
+        log_warning(POLICY_AS_ROOT);
     warn_of_open_doors(&s->options);
     for (size_t i = 0; s->context.http && http_url(s->context.http, i); i++)
         log_info("listening on %s", http_url(s->context.http, i));

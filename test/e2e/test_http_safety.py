@@ -178,7 +178,8 @@ def test_events_say_what_they_are(server):
 
 
 def test_log_json(tmp_path):
-    server = Server("--data", tmp_path / "data", "--log", "json", "--loopback-roles", "read")
+    server = Server("--data", tmp_path / "data", "--log", "json", "--loopback-roles", "read",
+                    "--jobs", 0)
     server.wait_for("listening on zk")
     assert server.stop() == 0
     lines = [json.loads(line) for line in server.said.splitlines()]

@@ -41,6 +41,8 @@ def test_says_what_runs(start, tmp_path):
         f"drover: data directory {tmp_path / 'data'}",
         "drover: journal strict",
         server.wait_for(r"drover: recovered \d+ nodes, 0 journal records")[0],
+        *(["drover: warning: commands run as root; --run-as USER runs them as another user"]
+          if os.geteuid() == 0 else []),
         f"drover: listening on http://127.0.0.1:{server.port}",
         f"drover: listening on zk://127.0.0.1:{server.zk_port}",
     ]
