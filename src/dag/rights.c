@@ -64,6 +64,13 @@ bool dag_may_be_agent(struct http_request *r)
     return !sender(r) || forbid(r, "not act as an agent");
 }
 
+bool dag_runs(void *dag, uint64_t node, uint32_t attempt)
+{
+    const struct graph *g = &((const struct dag *)dag)->graph;
+    const struct dag_node *n = graph_find(g, node);
+    return n && n->attempts == attempt && n->agent && !node_state_is_terminal(graph_state(g, n));
+}
+
 const char *dag_password(const struct dag *d, const struct dag_node *n, struct arena *a)
 {
     if (!d->context->auth)

@@ -453,15 +453,6 @@ static struct dag *open_dag(struct context *h)
     return d;
 }
 
-/* For auth.h: whether a command of this attempt may be running. */
-static bool runs(void *arg, uint64_t node, uint32_t attempt)
-{
-    const struct dag *d = arg;
-    const struct dag_node *n = graph_find(&d->graph, node);
-    return n && n->attempts == attempt && n->agent &&
-           !node_state_is_terminal(graph_state(&d->graph, n));
-}
-
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     if (log_dir)
@@ -480,7 +471,7 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
         ground_lead(h, DAG_KIND_ROOTS[kind]);
     ground_lead(h, DAG_HEAD);
     if (h->auth)
-        auth_set_nodes(h->auth, runs, d);
+        auth_set_nodes(h->auth, dag_runs, d);
     if (err)
         module_close(d);
     else

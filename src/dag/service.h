@@ -338,6 +338,9 @@ bool dag_audit_add(struct http_request *r, const struct json *nodes, const struc
 bool dag_audit_ids(struct http_request *r, const int64_t *ids, size_t count);
 bool dag_audit_input(struct http_request *r, struct str key, const struct json *value);
 
+/* For auth.h: whether a command of this attempt may be running. */
+bool dag_runs(void *dag, uint64_t node, uint32_t attempt);
+
 /* The token of the command of a node that runs, in the arena; NULL: it needs none. */
 const char *dag_password(const struct dag *d, const struct dag_node *n, struct arena *a);
 
