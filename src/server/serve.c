@@ -369,6 +369,19 @@ static struct identity *identify_wire(void *arg, bool is_loopback, struct str to
     return auth_identify(arg, &peer, token);
 }
 
+/* False: it cannot be kept in the audit log, so it may not be made. A refused one changes nothing. */
+static bool audit_wire(void *audit, const struct wire_change *c)
+{
+    CLEANUP(buf_release) struct buf action = {0};
+    buf_printf(&action, "keeper.%s", c->verb);
+    struct audit_event e = {.who = c->who[0] ? c->who : "nobody",
+                            .from = c->from,
+                            .action = buf_text(&action),
+                            .target = c->path,
+                            .outcome = c->refused ? 403 : 0};
+    return !audit_note(audit, &e) || c->refused;
+}
+
 /* Run and end. */
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -396,8 +409,8 @@ static int start(struct serve *s, struct err_info *ret_error)
     if (s->options.tls.cert)
         TRY(certificate_open(&s->certificate, &s->options.tls, ret_error));
     TRY(listen_http(s, ret_error));
-    s->options.wire.rights =
-        (struct wire_rights){identify_wire, auth_generation(s->context.auth), s->context.auth};
+    s->options.wire.rights = (struct wire_rights){identify_wire, auth_generation(s->context.auth),
+                                                  s->context.auth, audit_wire, s->context.audit};
     if (!s->options.wire.listen.none)
         TRY(wire_listen(&s->loop, &s->options.wire, &s->context.wire, ret_error));
     TRY(open_keeper(s, ret_error));

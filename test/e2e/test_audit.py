@@ -10,6 +10,7 @@ import pytest
 
 from conftest import Http, Server, call, drover, errors, wait_until
 from test_rights import NODE, admin_token, ask, make_token, on_socket
+from wire_client import NO_AUTH, OK, Client, auth, create, delete, multi, set_data
 
 
 def lines(path, **having):
@@ -125,6 +126,21 @@ def test_a_backup_is_named(audited, log, tmp_path):
     done = drover("backup", tmp_path / "b", "--server", f"unix:{tmp_path / 's'}")
     assert done.returncode == 0, done.stderr
     assert [line.get("outcome") for line in lines(log, action="getBackup")] == [None, 200]
+
+
+def test_changes_of_what_the_server_trusts(audited, log, tmp_path):
+    """Through the ZooKeeper port: an administrator's, and those of others, which are refused."""
+    with Client(audited.zk_port) as c:
+        assert c.call(create("/drover/mine")).error == NO_AUTH
+        assert c.call(create("/elsewhere")).error == OK
+        assert c.call(auth(f"x:{admin_token(tmp_path / 'data')}")).error == OK
+        assert c.call(create("/drover/mine")).error == OK
+        assert c.call(multi(set_data("/drover/mine", b"secret"), delete("/drover/mine"))).error == OK
+    found = [(line["action"], line["target"], line["who"], line.get("outcome"))
+             for line in lines(log) if line["action"].startswith("keeper.")]
+    assert found == [("keeper.create", "/drover/mine", "loopback", 403)] + [
+        (f"keeper.{verb}", "/drover/mine", "the admin token", None) for verb in ("create", "set", "delete")]
+    assert "secret" not in log.read_text()
 
 
 def test_start_and_stop(tmp_path, log):

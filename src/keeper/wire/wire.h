@@ -51,11 +51,22 @@ enum wire_digest { WIRE_SHA1, WIRE_SHA256, WIRE_SHA512, WIRE_SHA3_256, WIRE_NO_D
  * Who may do what: identify returns a reference to the identity behind a token, or, for the empty
  * one, behind none; NULL: the token is wrong. A change of *generation ends what was recognised. Any
  * thread. identify NULL: anybody may do everything.
+ *
+ * audit is told of each change below /drover, before it is made or refused, under the lock of the
+ * store; false: it may not be made. NULL: not called.
  */
+struct wire_change {
+    const char *who, *from, *verb; /* "create", "set", "delete", "setAcl" */
+    struct str path;
+    bool refused;
+};
+
 struct wire_rights {
     struct identity *(*identify)(void *arg, bool is_loopback, struct str token);
     const atomic_uint_fast64_t *generation;
     void *arg;
+    bool (*audit)(void *audit_arg, const struct wire_change *change);
+    void *audit_arg;
 };
 
 /* What `drover serve` lets the operator choose; 0: the default. */

@@ -115,6 +115,7 @@ struct wire_conn {
 
     /* Under the store's lock: */
     unsigned roles;
+    char name[IDENTITY_NAME_SIZE];    /* whose roles they are, for the audit log */
     LIST_ENTRY(wire_conn) noted_link; /* in wire.noted or wire.called */
     bool noted;
     struct buf events; /* packets for watches that have fired */
@@ -308,6 +309,7 @@ bool wire_may_ask(const struct wire_conn *c, int type);
 
 /* wire_rights.c: whether it has one of the roles for a path. Under the lock. */
 bool wire_may(const struct wire_conn *c, struct str path, unsigned roles);
+int wire_audit(const struct wire_conn *c, const struct keeper_op *op); /* 0 or NO_AUTH */
 void wire_refresh_rights(struct wire_conn *c);
 void wire_take_token(struct wire_conn *c, struct str credential); /* "name:token", or any other */
 

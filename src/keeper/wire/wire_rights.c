@@ -9,6 +9,7 @@
  * NAME:TOKEN`, those of the token, until it ends. The superuser has every role. A token with limits
  * has none here: they name groups, worlds and queues, not nodes.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -25,11 +26,29 @@ bool wire_may(const struct wire_conn *c, struct str path, unsigned roles)
     return c->roles & (is_trusted(path) ? ROLE_ADMIN : roles | ROLE_ADMIN);
 }
 
-static unsigned roles_of(const struct wire_conn *c, struct str token)
+int wire_audit(const struct wire_conn *c, const struct keeper_op *op)
+{
+    static const char *const verbs[] = {[KEEPER_CREATE] = "create",
+                                        [KEEPER_SET] = "set",
+                                        [KEEPER_DELETE] = "delete",
+                                        [KEEPER_SET_ACL] = "setAcl"};
+    const struct wire_rights *r = &c->w->o.rights;
+    if (!r->audit || !is_trusted(op->path))
+        return 0;
+    struct wire_change change = {c->name, c->peer, verbs[op->kind], op->path,
+                                 op->refused == DROVER_NO_AUTH};
+    return r->audit(r->audit_arg, &change) ? 0 : DROVER_NO_AUTH;
+}
+
+/* ret_name is set if there are any. */
+static unsigned roles_of(const struct wire_conn *c, struct str token,
+                         char ret_name[IDENTITY_NAME_SIZE])
 {
     const struct wire_rights *r = &c->w->o.rights;
     struct identity *who = r->identify(r->arg, c->is_loopback, token);
     unsigned roles = who && !who->limited && !who->node ? who->roles : 0;
+    if (roles)
+        memcpy(ret_name, who->name, IDENTITY_NAME_SIZE);
     identity_drop(who);
     return roles;
 }
@@ -38,11 +57,13 @@ static void find_roles(struct wire_conn *c)
 {
     const struct wire_rights *r = &c->w->o.rights;
     c->rights_generation = *r->generation;
-    c->roles = roles_of(c, STR(""));
+    c->roles = roles_of(c, STR(""), c->name);
     if (c->token)
-        c->roles |= roles_of(c, str_of(c->token));
-    if (c->is_super)
+        c->roles |= roles_of(c, str_of(c->token), c->name);
+    if (c->is_super) {
         c->roles = ROLE_ALL;
+        snprintf(c->name, sizeof c->name, "the superuser");
+    }
 }
 
 void wire_refresh_rights(struct wire_conn *c)
@@ -60,8 +81,9 @@ void wire_take_token(struct wire_conn *c, struct str credential)
     const char *colon = memchr(credential.p, ':', credential.len);
     if (!colon || !c->w->o.rights.identify)
         return;
+    char name[IDENTITY_NAME_SIZE];
     struct str token = {colon + 1, credential.len - (size_t)(colon + 1 - credential.p)};
-    if (!token.len || !roles_of(c, token))
+    if (!token.len || !roles_of(c, token, name))
         return;
     free(c->token);
     c->token = mem_dup(token.p, token.len);
