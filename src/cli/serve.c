@@ -71,25 +71,27 @@ static int check_addresses(const struct cmd *c, const struct serve_options *o)
     if (!is_all_loopback(&o->http) && !insecure_network)
         return cmd_usage_error(c, "--http: an address other than loopback needs TLS: --https; or "
                                   "--insecure-network");
-    if (!is_all_loopback(&o->wire.listen))
-        return cmd_usage_error(c, "--zk: only loopback addresses are served");
+    if (!is_all_loopback(&o->wire.listen) && !insecure_network)
+        return cmd_usage_error(c, "--zk: an address other than loopback needs TLS: --zk-tls; or "
+                                  "--insecure-network");
     return CMD_OK;
 }
 
 static int check_tls(const struct cmd *c, const struct serve_options *o)
 {
-    bool wanted = o->https.count;
+    bool wanted = o->https.count || o->wire.tls_listen.count;
     if (wanted && !o->tls.cert)
-        return cmd_usage_error(c, "--https needs --tls-cert and --tls-key");
+        return cmd_usage_error(c, "--%s needs --tls-cert and --tls-key",
+                               o->https.count ? "https" : "zk-tls");
     if (!o->tls.cert != !o->tls.key)
         return cmd_usage_error(c, "--tls-cert and --tls-key go together");
     if (o->tls.cert && !wanted)
-        return cmd_usage_error(c, "--tls-cert goes with --https");
+        return cmd_usage_error(c, "--tls-cert goes with --https or --zk-tls");
     if (!o->tls.ca && (verify_given || o->certificates.count))
         return cmd_usage_error(c, "--%s goes with --tls-ca",
                                verify_given ? "tls-verify" : "tls-role");
     if (o->tls.ca && !wanted)
-        return cmd_usage_error(c, "--tls-ca goes with --https");
+        return cmd_usage_error(c, "--tls-ca goes with --https or --zk-tls");
     return CMD_OK;
 }
 
@@ -238,6 +240,10 @@ static const struct option OPTIONS[] = {
      "Serve the ZooKeeper protocol there. Default: " ZK_DEFAULT ". Port 0: any free one. May\n"
      "be given more than once.",
      option_addresses, &chosen.wire.listen},
+    {"zk-tls", "ADDR:PORT|none",
+     "Serve the ZooKeeper protocol with TLS there. Default: none. May be given more than\n"
+     "once.",
+     option_addresses, &chosen.wire.tls_listen},
     {"zk-words", "WORD,...|*",
      "Answer these four-letter words on that port, and srvr; * is all. Default: all but\n"
      "wchc and wchp.",

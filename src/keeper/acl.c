@@ -140,6 +140,13 @@ static bool digest_is_valid(struct str id)
     return colon && !memchr(colon + 1, ':', id.len - (size_t)(colon + 1 - id.p));
 }
 
+/* The subject of a certificate: "CN=worker,O=Example". ZooKeeper parses it, too. */
+static bool subject_is_valid(struct str id)
+{
+    const char *equals = id.len ? memchr(id.p, '=', id.len) : NULL;
+    return equals && equals != id.p;
+}
+
 /* 0 or BAD_ACL; DAMAGED for a null id where ZooKeeper has none for it. */
 static int check_id(struct acl_id id, const struct acl_who *who)
 {
@@ -149,8 +156,10 @@ static int check_id(struct acl_id id, const struct acl_who *who)
     bool ip = str_eq(id.scheme, STR("ip"));
     if (!id.id.p && (digest || ip || str_eq(id.scheme, STR("world"))))
         return DROVER_DAMAGED;
+    bool x509 = who && who->x509 && str_eq(id.scheme, STR("x509"));
     bool valid = digest ? digest_is_valid(id.id)
                  : ip   ? parse_network(id.id, bytes, &len, &bits)
+                 : x509 ? subject_is_valid(id.id)
                         : is_world(id);
     return valid ? 0 : DROVER_BAD_ACL;
 }
@@ -160,7 +169,7 @@ static int resolve_auth(struct buf *b, uint32_t *count, struct acl_item item,
 {
     bool any = false;
     for (size_t i = 0; who && i < who->count; i++) {
-        if (!str_eq(who->ids[i].scheme, STR("digest")))
+        if (!str_eq(who->ids[i].scheme, STR("digest")) && !str_eq(who->ids[i].scheme, STR("x509")))
             continue;
         put_entry(b, item.permissions, who->ids[i]);
         ++*count;

@@ -64,7 +64,7 @@ struct serve {
 /* Queue workers use the keeper directly, so the server tells them where it is. */
 static const char *keeper_url(struct serve *s)
 {
-    if (!s->context.wire)
+    if (!s->context.wire || wire_is_tls(s->context.wire, 0))
         return s->options.keeper;
     buf_printf(&s->keeper_url, "zk://%s", wire_address(s->context.wire, 0));
     return buf_text(&s->keeper_url);
@@ -331,7 +331,8 @@ static void say_what_runs(struct serve *s)
     for (size_t i = 0; s->context.http && http_url(s->context.http, i); i++)
         log_info("listening on %s", http_url(s->context.http, i));
     for (size_t i = 0; s->context.wire && wire_address(s->context.wire, i); i++)
-        log_info("listening on zk://%s", wire_address(s->context.wire, i));
+        log_info("listening on zk%s://%s", wire_is_tls(s->context.wire, i) ? "s" : "",
+                 wire_address(s->context.wire, i));
 }
 
 /* What a reader of the audit log needs to know about the server whose lines follow. */
@@ -363,9 +364,11 @@ static int note_start(struct serve *s, struct err_info *ret_error)
 }
 
 /* Recognises clients of the ZooKeeper port as those of HTTP. */
-static struct identity *identify_wire(void *arg, bool is_loopback, struct str token)
+static struct identity *identify_wire(void *arg, bool is_loopback,
+                                      const struct tls_peer *certificate, struct str token)
 {
-    struct http_peer peer = {.is_loopback = is_loopback, .user = (uid_t)-1};
+    struct http_peer peer = {
+        .is_loopback = is_loopback, .user = (uid_t)-1, .certificate = certificate};
     return auth_identify(arg, &peer, token);
 }
 
@@ -411,7 +414,8 @@ static int start(struct serve *s, struct err_info *ret_error)
     TRY(listen_http(s, ret_error));
     s->options.wire.rights = (struct wire_rights){identify_wire, auth_generation(s->context.auth),
                                                   s->context.auth, audit_wire, s->context.audit};
-    if (!s->options.wire.listen.none)
+    s->options.wire.tls = s->certificate.tls;
+    if (s->options.wire.listen.count || s->options.wire.tls_listen.count)
         TRY(wire_listen(&s->loop, &s->options.wire, &s->context.wire, ret_error));
     TRY(open_keeper(s, ret_error));
     TRY(open_modules(s, ret_error));

@@ -161,7 +161,7 @@ WRONG = [
     (["serve", "--http", "[::]:8048"], f"drover serve: --http: {LOOPBACK} {SEE}"),
     (["serve", "--zk", "here"], f"drover serve: --zk: 'here' {ADDRESS} {SEE}"),
     (["serve", "--zk", "0.0.0.0:8049"],
-     f"drover serve: --zk: only loopback addresses are served {SEE}"),
+     f"drover serve: --zk: {LOOPBACK.replace('https', 'zk-tls')} {SEE}"),
 ]
 
 

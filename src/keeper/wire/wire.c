@@ -149,11 +149,13 @@ int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret
 {
     struct wire *w = wire_new(loop, o);
     int err = o->super_file ? wire_read_super(o, &w->super, ret_error) : 0;
-    for (size_t i = 0; !err && i < o->listen.count; i++) {
+    for (size_t i = 0; !err && i < o->listen.count + o->tls_listen.count; i++) {
+        const struct sockaddr_storage *address =
+            i < o->listen.count ? &o->listen.items[i] : &o->tls_listen.items[i - o->listen.count];
         UV_CHECK(uv_tcp_init(loop, &w->listeners[i]));
         w->listeners[i].data = w;
         w->listener_count++;
-        err = listen_on(&w->listeners[i], &o->listen.items[i], w->addresses[i]);
+        err = listen_on(&w->listeners[i], address, w->addresses[i]);
         if (err)
             err = err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", w->addresses[i],
                           uv_strerror(err));
@@ -185,6 +187,11 @@ void wire_leave(struct wire *w)
 const char *wire_address(const struct wire *w, size_t i)
 {
     return i < w->listener_count ? w->addresses[i] : NULL;
+}
+
+bool wire_is_tls(const struct wire *w, size_t i)
+{
+    return i >= w->o.listen.count;
 }
 
 static void free_if_closed(struct wire *w)

@@ -23,6 +23,7 @@
 #include "base/door.h"
 #include "base/identity.h"
 #include "base/option.h"
+#include "base/tls.h"
 #include "keeper/local/local.h"
 
 enum {
@@ -49,8 +50,8 @@ enum wire_digest { WIRE_SHA1, WIRE_SHA256, WIRE_SHA512, WIRE_SHA3_256, WIRE_NO_D
 
 /*
  * Who may do what: identify returns a reference to the identity behind a token, or, for the empty
- * one, behind none; NULL: the token is wrong. A change of *generation ends what was recognised. Any
- * thread. identify NULL: anybody may do everything.
+ * one, behind the certificate, if there is one, or none; NULL: the token is wrong. A change of
+ * *generation ends what was recognised. Any thread. identify NULL: anybody may do everything.
  *
  * audit is told of each change below /drover, before it is made or refused, under the lock of the
  * store; false: it may not be made. NULL: not called.
@@ -62,7 +63,8 @@ struct wire_change {
 };
 
 struct wire_rights {
-    struct identity *(*identify)(void *arg, bool is_loopback, struct str token);
+    struct identity *(*identify)(void *arg, bool is_loopback, const struct tls_peer *certificate,
+                                 struct str token);
     const atomic_uint_fast64_t *generation;
     void *arg;
     bool (*audit)(void *audit_arg, const struct wire_change *change);
@@ -72,7 +74,9 @@ struct wire_rights {
 /* What `drover serve` lets the operator choose; 0: the default. */
 struct wire_options {
     struct option_addresses listen;
-    int64_t packet_max; /* bytes of a request */
+    struct option_addresses tls_listen; /* with TLS */
+    struct tls_context *tls;            /* of these; NULL: there are none. Outlives the wire */
+    int64_t packet_max;                 /* bytes of a request */
     int64_t connections_max;
     int64_t connections_per_address;        /* default: a quarter; no limit for loopback */
     int64_t memory_max;                     /* bytes that all connections may hold together */
@@ -102,8 +106,9 @@ int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret
                 struct err_info *ret_error);
 void wire_serve(struct wire *w, struct local *l);
 
-/* "127.0.0.1:8049", of the listener number i; NULL: there are fewer. */
+/* "127.0.0.1:8049", of the listener number i, plain ones first; NULL: there are fewer. */
 const char *wire_address(const struct wire *w, size_t i);
+bool wire_is_tls(const struct wire *w, size_t i);
 
 /*
  * The four-letter words as JSON, for HTTP. Each has the name that ZooKeeper's AdminServer gives it.

@@ -119,7 +119,7 @@ bool wire_may_ask(const struct wire_conn *c, int type)
     if (type == WIRE_AUTH || type == WIRE_SASL)
         return true;
     for (size_t i = 0; i < c->who.count; i++)
-        if (str_eq(c->ids[i].scheme, STR("digest")))
+        if (str_eq(c->ids[i].scheme, STR("digest")) || str_eq(c->ids[i].scheme, STR("x509")))
             return true;
     return false;
 }

@@ -37,6 +37,7 @@ static void on_handle_closed(uv_handle_t *handle)
     buf_release(&c->sending);
     buf_release(&c->events);
     free(c->barriers);
+    tls_free(c->tls);
     free(c->token);
     pthread_mutex_lock(&w->l->lock); /* the end of a session walks the list on any thread */
     TAILQ_REMOVE(&w->conns, c, link);
@@ -151,10 +152,10 @@ static void out_consume(struct wire_conn *c, size_t len)
     c->out_base += len;
 }
 
-static void send_open(struct wire_conn *c)
+/* Gives bytes to the socket. May close the connection. */
+static void send_bytes(struct wire_conn *c, const char *p, size_t len)
 {
-    size_t len = (size_t)(c->out_open - c->out_base);
-    uv_buf_t bytes = uv_buf_init(c->out.p, (unsigned)len);
+    uv_buf_t bytes = uv_buf_init((char *)p, (unsigned)len);
     int sent = uv_try_write((uv_stream_t *)&c->tcp, &bytes, 1);
 
     if (sent < 0 && sent != UV_EAGAIN) {
@@ -162,17 +163,38 @@ static void send_open(struct wire_conn *c)
         return;
     }
     sent = sent < 0 ? 0 : sent;
-    if ((size_t)sent < len) { /* the rest is written when the socket has room */
-        c->sending.len = 0;
-        buf_put(&c->sending, c->out.p + sent, len - (size_t)sent);
-        bytes = uv_buf_init(c->sending.p, (unsigned)c->sending.len);
-        c->write.data = c;
-        c->writing = uv_write(&c->write, (uv_stream_t *)&c->tcp, &bytes, 1, on_written) == 0;
-        if (!c->writing) {
-            wire_conn_close(c);
-            return;
-        }
+    if ((size_t)sent == len)
+        return;
+    c->sending.len = 0; /* the rest is written when the socket has room */
+    buf_put(&c->sending, p + sent, len - (size_t)sent);
+    bytes = uv_buf_init(c->sending.p, (unsigned)c->sending.len);
+    c->write.data = c;
+    c->writing = uv_write(&c->write, (uv_stream_t *)&c->tcp, &bytes, 1, on_written) == 0;
+    if (!c->writing)
+        wire_conn_close(c);
+}
+
+/* What was encrypted, or is of TLS itself. */
+static void send_encrypted(struct wire_conn *c)
+{
+    if (!c->tls || !c->tls->out.len)
+        return;
+    send_bytes(c, c->tls->out.p, c->tls->out.len);
+    c->tls->out.len = 0;
+    buf_shrink(&c->tls->out);
+}
+
+static void send_open(struct wire_conn *c)
+{
+    size_t len = (size_t)(c->out_open - c->out_base);
+    if (c->tls) {
+        tls_write(c->tls, (struct str){c->out.p, len});
+        send_encrypted(c);
+    } else {
+        send_bytes(c, c->out.p, len);
     }
+    if (c->closing)
+        return;
     out_consume(c, len);
     c->w->totals.sent_bytes += len;
     if (c->unsent)
@@ -242,7 +264,12 @@ static void take_packets(struct wire_conn *c)
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 {
+    static char encrypted[64 * 1024]; /* libuv hands over what it read at once */
     struct wire_conn *c = (struct wire_conn *)handle;
+    if (c->tls) {
+        *ret = uv_buf_init(encrypted, sizeof encrypted);
+        return;
+    }
     buf_reserve(&c->in, suggested);
     *ret = uv_buf_init(c->in.p + c->in.len, (unsigned)(c->in.cap - c->in.len));
 }
@@ -250,14 +277,20 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *bytes)
 {
     struct wire_conn *c = (struct wire_conn *)stream;
-    (void)bytes;
     if (len < 0) {
         wire_conn_close(c);
         return;
     }
-    c->in.len += (size_t)len;
-    take_packets(c);
-    wire_conn_flush(c);
+    int state = 0;
+    if (c->tls)
+        state = wire_decrypt(c, (struct str){bytes->base, (size_t)len});
+    else
+        c->in.len += (size_t)len;
+    if (state != TLS_FAILED)
+        take_packets(c);
+    wire_conn_flush(c); /* of TLS that has failed: its alert */
+    if (state == TLS_FAILED || (state == TLS_CLOSED && !c->close_when_sent))
+        wire_conn_close(c);
 }
 
 static void start_reading(struct wire_conn *c)
@@ -280,6 +313,17 @@ static bool resume(struct wire_conn *c)
     return !c->closing;
 }
 
+/* Everything is sent. */
+static void end(struct wire_conn *c)
+{
+    if (c->tls) {
+        tls_end(c->tls);
+        send_encrypted(c);
+    }
+    if (!c->writing)
+        wire_conn_close(c);
+}
+
 /* Sends what may leave. False: the socket takes no more for now. */
 static bool send_some(struct wire_conn *c)
 {
@@ -290,12 +334,14 @@ static bool send_some(struct wire_conn *c)
     open_barriers(c);
     if (c->out_open > c->out_base)
         send_open(c);
+    else
+        send_encrypted(c);
     if (!c->out.len)
         c->event_bytes = 0;
     if (c->closing || c->writing)
         return false;
     if (c->close_when_sent && !c->out.len)
-        wire_conn_close(c);
+        end(c);
     buf_shrink(&c->out);
     buf_shrink(&c->sending);
     return !c->closing;
@@ -326,8 +372,10 @@ static struct wire_conn *conn_new(struct wire *w)
 {
     struct wire_conn *c = mem_zalloc(sizeof *c);
     c->w = w;
-    c->who = (struct acl_who){
-        .ids = c->ids, .all = w->o.skip_acl, .no_digest = w->o.digest == WIRE_NO_DIGEST};
+    c->who = (struct acl_who){.ids = c->ids,
+                              .all = w->o.skip_acl,
+                              .no_digest = w->o.digest == WIRE_NO_DIGEST,
+                              .x509 = w->o.tls};
     c->since_ms = clock_wall_ms();
     UV_CHECK(uv_tcp_init(w->news.loop, &c->tcp));
     UV_CHECK(uv_timer_init(w->news.loop, &c->patience));
@@ -353,6 +401,8 @@ static void conn_start(struct wire_conn *c, int err)
 void wire_conn_accept(struct wire *w, uv_stream_t *listener)
 {
     struct wire_conn *c = conn_new(w);
+    if (wire_is_tls(w, (size_t)((uv_tcp_t *)listener - w->listeners)))
+        c->tls = tls_new(w->o.tls);
     conn_start(c, uv_accept(listener, (uv_stream_t *)&c->tcp));
 }
 

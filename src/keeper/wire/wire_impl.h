@@ -7,6 +7,7 @@
  *   wire_memory.c   the memory of all connections
  *   wire_session.c  the session of a connection
  *   wire_auth.c     its identities, and whether it may ask at all
+ *   wire_secure.c   TLS
  *   wire_rights.c   its roles
  *   wire_ops.c      the requests, a table
  *   wire_multi.c    transactions
@@ -82,6 +83,7 @@ struct wire_conn {
     int closed_handles;
     bool closing;
 
+    struct tls *tls; /* NULL: plain */
     struct buf in;
     size_t in_at;
     bool paused;
@@ -133,11 +135,13 @@ struct wire_conn {
 TAILQ_HEAD(wire_conns, wire_conn);
 LIST_HEAD(wire_noted, wire_conn);
 
+enum { WIRE_LISTENERS_MAX = 2 * OPTION_ADDRESSES_MAX };
+
 struct wire {
-    struct wire_options o; /* with the defaults */
-    char *super;           /* the id of the superuser; NULL: there is none */
-    uv_tcp_t listeners[OPTION_ADDRESSES_MAX];
-    char addresses[OPTION_ADDRESSES_MAX][64]; /* of the listeners: "127.0.0.1:8049" */
+    struct wire_options o;                  /* with the defaults */
+    char *super;                            /* the id of the superuser; NULL: there is none */
+    uv_tcp_t listeners[WIRE_LISTENERS_MAX]; /* those with TLS last */
+    char addresses[WIRE_LISTENERS_MAX][64]; /* of the listeners: "127.0.0.1:8049" */
     size_t listener_count;
     uv_async_t news; /* another thread has changed something for a connection */
     struct local *l;
@@ -149,10 +153,10 @@ struct wire {
     size_t held;               /* bytes, of all connections */
     struct wire_conns holders; /* that hold much; the first has made no progress for longest */
     struct refusals evicted;
-    size_t accepted;                    /* in this turn of the loop, or since an earlier one */
-    bool waiting[OPTION_ADDRESSES_MAX]; /* listeners: a connection waits for the next turn */
-    struct wire_noted noted;            /* with events or waiting answers; under the store's lock */
-    struct wire_noted called;           /* the part of them that on_news() still has to look at */
+    size_t accepted;                  /* in this turn of the loop, or since an earlier one */
+    bool waiting[WIRE_LISTENERS_MAX]; /* listeners: a connection waits for the next turn */
+    struct wire_noted noted;          /* with events or waiting answers; under the store's lock */
+    struct wire_noted called;         /* the part of them that on_news() still has to look at */
     int64_t now_ms;
     int64_t acl_lsn; /* of the last change of an access list, whose version every stat shows */
     struct buf head, body; /* of the answer being made */
@@ -176,6 +180,11 @@ void wire_accept_more(struct wire *w); /* what was left to the next turn of the 
 
 /* wire_memory.c: counts what the connection holds, after it has changed. May close connections. */
 void wire_memory_count(struct wire_conn *c);
+
+/* wire_secure.c: what a connection does only if it has TLS. */
+
+/* Decrypts bytes that have arrived into `in`. 0, TLS_CLOSED: the last ones, or TLS_FAILED. */
+int wire_decrypt(struct wire_conn *c, struct str bytes);
 
 /* wire_conn.c */
 void wire_conn_accept(struct wire *w, uv_stream_t *listener);

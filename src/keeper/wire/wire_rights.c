@@ -5,9 +5,9 @@
  * an administrator reads or changes anything there. The rest of the tree is for the clients that
  * share it with the modules: to read it takes the role `read`, to change it `work` or `submit`.
  *
- * A connection has the roles of a request over HTTP without a token; and, after `addauth digest
- * NAME:TOKEN`, those of the token, until it ends. The superuser has every role. A token with limits
- * has none here: they name groups, worlds and queues, not nodes.
+ * A connection has the roles of a request over HTTP without a token, by its certificate if it has
+ * one; and, after `addauth digest NAME:TOKEN`, those of the token, until it ends. The superuser has
+ * every role. A token with limits has none here: they name groups, worlds and queues, not nodes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static unsigned roles_of(const struct wire_conn *c, struct str token,
                          char ret_name[IDENTITY_NAME_SIZE])
 {
     const struct wire_rights *r = &c->w->o.rights;
-    struct identity *who = r->identify(r->arg, c->is_loopback, token);
+    struct identity *who = r->identify(r->arg, c->is_loopback, c->tls ? c->tls->peer : NULL, token);
     unsigned roles = who && !who->limited && !who->node ? who->roles : 0;
     if (roles)
         memcpy(ret_name, who->name, IDENTITY_NAME_SIZE);
