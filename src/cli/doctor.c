@@ -61,19 +61,23 @@ static void print_findings(const struct json *list)
     }
 }
 
-static const char *data, *keeper;
+static const char *data, *keeper, *cert, *key;
 
 static int run_doctor(const struct cmd_call *call)
 {
     static void (*const checks[])(struct doctor * d) = {doctor_check_server, doctor_check_data,
-                                                        doctor_check_disk, doctor_check_machine,
-                                                        doctor_check_keeper};
+                                                        doctor_check_disk,   doctor_check_machine,
+                                                        doctor_check_tls,    doctor_check_keeper};
+    if (!cert != !key)
+        return cmd_usage_error(call->cmd, "--tls-cert and --tls-key go together");
     CLEANUP(buf_release) struct buf place = {0};
     CLEANUP(arena_release) struct arena arena = {0};
     place_data(&place);
     struct doctor d = {.data = data ? data : buf_text(&place),
                        .data_given = data,
                        .keeper = keeper,
+                       .cert = cert,
+                       .key = key,
                        .client = call->client};
     json_open(&d.findings, '{');
     json_member_open(&d.findings, "findings", '[');
@@ -97,6 +101,9 @@ const struct cmd cmd_doctor = CMD_INIT(
     "warnings or errors.",
     CMD_OPTIONS(
         {"data", "DIR", "The data directory. Default: that of 'drover serve'.", option_text, &data},
+        {"tls-cert", "FILE", "Check this certificate of a server, too; with --tls-key.",
+         option_text, &cert},
+        {"tls-key", "FILE", "Its key.", option_text, &key},
         {"keeper", "URL", "Ask the servers of this ensemble, too: zk://HOST:PORT,...", option_text,
          &keeper}),
     CMD_JSON, run_doctor);

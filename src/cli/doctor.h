@@ -14,9 +14,10 @@
 enum doctor_level { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_ERROR };
 
 struct doctor {
-    const char *data;   /* the data directory */
-    bool data_given;    /* else the default one, which may be missing */
-    const char *keeper; /* an ensemble; NULL: none */
+    const char *data;       /* the data directory */
+    bool data_given;        /* else the default one, which may be missing */
+    const char *keeper;     /* an ensemble; NULL: none */
+    const char *cert, *key; /* of a server with TLS; NULL: none */
     struct client_options client;
     struct buf findings; /* JSON: a list of {"level","check","message","advice"} */
     enum doctor_level worst;
@@ -31,6 +32,7 @@ void doctor_check_server(struct doctor *d);  /* reachable, ready, version, right
 void doctor_check_data(struct doctor *d);    /* rights, space, file system, owner of the lock */
 void doctor_check_disk(struct doctor *d);    /* how long a sync takes */
 void doctor_check_machine(struct doctor *d); /* clock, files, memory, cgroups */
+void doctor_check_tls(struct doctor *d);     /* the certificate and its key */
 void doctor_check_keeper(struct doctor *d);  /* the servers of the ensemble */
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,6 +41,7 @@ struct audit {
     atomic_uint_fast64_t requests;
     struct counter *refusals[HTTP_REFUSALS], *lost;
     uv_timer_t timer;
+    uv_signal_t hangup; /* if there is a file */
     struct address_refusals addresses[AUDIT_ADDRESSES_MAX];
     size_t address_count;
     uint64_t others; /* of addresses that found no place */
@@ -121,7 +123,8 @@ int audit_reopen(struct audit *a, struct err_info *ret_error)
     a->fd = fd;
     a->torn = false;
     pthread_mutex_unlock(&a->lock);
-    return audit_note(a, &(struct audit_event){.who = "server", .from = "", .action = "reopen"});
+    int err = audit_note(a, &(struct audit_event){.who = "server", .from = "", .action = "reopen"});
+    return err ? err_set(ret_error, err, "cannot write the audit log %s", a->path) : 0;
 }
 
 /* Lines. */
@@ -322,6 +325,23 @@ void audit_refused(void *audit, const struct http_request *r, int status, enum h
 
 /* Open and close. */
 
+/* The file was moved away, by logrotate. */
+static void on_hangup(uv_signal_t *hangup, int number)
+{
+    struct err_info e;
+    (void)number;
+    if (audit_reopen(hangup->data, &e))
+        log_error("%s", e.text);
+}
+
+static void catch_hangup(struct audit *a, uv_loop_t *loop)
+{
+    a->hangup.data = a;
+    UV_CHECK(uv_signal_init(loop, &a->hangup));
+    UV_CHECK(uv_signal_start(&a->hangup, on_hangup, SIGHUP));
+    uv_unref((uv_handle_t *)&a->hangup);
+}
+
 static void count_in(struct audit *a, struct metrics *m)
 {
     for (size_t i = 0; i < HTTP_REFUSALS; i++) {
@@ -349,6 +369,8 @@ int audit_open(uv_loop_t *loop, struct metrics *m, const char *file, struct audi
     UV_CHECK(uv_timer_init(loop, &a->timer));
     UV_CHECK(uv_timer_start(&a->timer, on_timer, AUDIT_COUNT_MS, AUDIT_COUNT_MS));
     uv_unref((uv_handle_t *)&a->timer);
+    if (file)
+        catch_hangup(a, loop);
     *ret_audit = a;
     return 0;
 }
@@ -359,6 +381,8 @@ void audit_stop(struct audit *a)
         return;
     on_timer(&a->timer);
     uv_close((uv_handle_t *)&a->timer, NULL);
+    if (a->path)
+        uv_close((uv_handle_t *)&a->hangup, NULL);
 }
 
 void audit_free(struct audit *a)

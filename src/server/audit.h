@@ -46,7 +46,10 @@ struct audit;
 int audit_open(uv_loop_t *loop, struct metrics *m, const char *file, struct audit **ret_audit,
                struct err_info *ret_error);
 
-/* Opens the file by its name again, after it was moved away. If that fails, the old one is kept. */
+/*
+ * Opens the file by its name again, after it was moved away; so does SIGHUP. If that fails, the old
+ * one is kept.
+ */
 int audit_reopen(struct audit *a, struct err_info *ret_error);
 
 /* On the loop, when no request is left. Run the loop until its timer has closed, then free. */

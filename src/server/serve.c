@@ -372,7 +372,7 @@ static struct identity *identify_wire(void *arg, bool is_loopback,
     return auth_identify(arg, &peer, token);
 }
 
-/* False: it cannot be kept in the audit log, so it may not be made. A refused one changes nothing. */
+/* False: it cannot be kept in the audit log, so it may not be made. */
 static bool audit_wire(void *audit, const struct wire_change *c)
 {
     CLEANUP(buf_release) struct buf action = {0};

@@ -231,6 +231,18 @@ def test_changes_are_refused_while_the_log_cannot_be_written(tmp_path, log):
         server.kill()
 
 
+def test_a_log_that_was_moved_away(audited, log, tmp_path):
+    """As logrotate does it: a new file after SIGHUP, and nothing is lost between the two."""
+    log.rename(tmp_path / "old.log")
+    assert on_socket(tmp_path / "s", "POST", "/v1/nodes", NODE)[0] == 200
+    audited.signal(signal.SIGHUP)
+    wait_until(log.exists, "the new file")
+    wait_until(lambda: lines(log, action="reopen"), "the first line")
+    assert on_socket(tmp_path / "s", "POST", "/v1/nodes", NODE)[0] == 200
+    assert len(lines(tmp_path / "old.log", action="addNodes", stage="begin")) == 1
+    assert len(lines(log, action="addNodes", stage="begin")) == 1
+
+
 @pytest.mark.parametrize("kind, why", [("link", "symbolic links"), ("fifo", "audit log"), ("directory", "directory")])
 def test_what_is_no_audit_log(tmp_path, log, kind, why):
     (tmp_path / "other").write_text("kept")

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from certificates import Authority
 from cli import between
 from conftest import BINARY, DEADLINE_S, Server, drover
 from test_rights import OTHER_USER, as_root
@@ -245,6 +246,30 @@ def test_a_port_of_somebody_else(doctor):
     finally:
         other.kill()
         other.communicate(timeout=DEADLINE_S)
+
+
+# Certificates.
+
+def test_certificates(doctor, tmp_path):
+    authority = Authority(tmp_path)
+    good, soon, past = (authority.issue(f"host{days}", days=days) for days in (30, 3, -3))
+    other = authority.issue("other")
+
+    def ask(cert, key):
+        return doctor("--tls-cert", cert, "--tls-key", key)
+
+    levels, said = ask(*good)
+    assert levels["certificate"] == "ok" and "expires in 2" in said["certificate"] and "key" not in levels
+    levels, said = ask(*soon)
+    assert levels["certificate"] == "warning" and "expires in 2d" in said["certificate"]
+    levels, said = ask(*past)
+    assert levels["certificate"] == "error" and "expired 3d" in said["certificate"]
+    assert ask(good[0], other[1])[0]["certificate"] == "error"
+    assert ask(tmp_path / "missing", good[1])[0]["certificate"] == "error"
+    os.chmod(good[1], 0o644)
+    assert ask(*good)[0]["key"] == "error"
+    done = drover("doctor", "--tls-cert", good[0])
+    assert done.returncode == 2 and "go together" in done.stderr
 
 
 # The ensemble.
