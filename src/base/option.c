@@ -9,11 +9,28 @@
 
 #include "base/human.h"
 
+const char *option_initial(const struct option *o)
+{
+    return o->find_initial ? o->find_initial() : o->initial;
+}
+
+bool option_is_list(const struct option *o)
+{
+    return o->parse == option_list_add || o->parse == option_addresses;
+}
+
+bool option_is_flag(const struct option *o)
+{
+    return !o->argument;
+}
+
+/* A file or the environment may also say no, to overrule what ranks below. */
 int option_flag(const struct option *o, const char *text, struct err_info *e)
 {
-    (void)text;
-    (void)e;
-    *(bool *)o->target = true;
+    bool no = text && !strcmp(text, "no");
+    if (text && !no && strcmp(text, "yes") != 0)
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is neither yes nor no", text);
+    *(bool *)o->target = !no;
     return 0;
 }
 
@@ -106,6 +123,14 @@ int option_span(const struct option *o, const char *text, struct err_info *e)
         return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is too long: at most %s", text,
                        human_span(bound, o->max));
     *(int64_t *)o->target = sum;
+    return 0;
+}
+
+int option_span_or_never(const struct option *o, const char *text, struct err_info *e)
+{
+    if (strcmp(text, "never") != 0)
+        return option_span(o, text, e);
+    *(int64_t *)o->target = 0;
     return 0;
 }
 

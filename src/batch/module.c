@@ -124,10 +124,10 @@ static const struct option OPTIONS[] = {
      "Report batches that are done: run this command with the report on its standard\n"
      "input, or post it to this URL. A report that fails is tried again.",
      option_text, &on_batch_done},
-    {"batch-retention", "TIME",
+    {"batch-retention", "TIME|never",
      "Remove batches with their jobs, and access items, this long after they ended: Completed\n"
-     "or Deleted. Default: never.",
-     option_span, &retention_ms, 1, INT64_MAX},
+     "or Deleted.",
+     option_span_or_never, &retention_ms, 1, INT64_MAX, .initial = "never"},
 };
 
 /* Retention. */

@@ -364,14 +364,22 @@ static bool is_state(struct str word)
 
 static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state};
 
-static int64_t agent_jobs = -1; /* -1: one per core */
+static int64_t agent_jobs;
 static const char *log_dir;
+
+static const char *count_cores(void)
+{
+    static char text[24];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    snprintf(text, sizeof text, "%ld", cores > 0 ? cores : 1);
+    return text;
+}
 
 static const struct option OPTIONS[] = {
     {"jobs", "N",
      "Run at most N commands of the DAG at a time in this process; 0: leave them to\n"
      "agents. Default: the number of cores.",
-     option_number, &agent_jobs, 0, 100000},
+     option_number, &agent_jobs, 0, 100000, .find_initial = count_cores},
     {"log-dir", "DIR",
      "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
      option_text, &log_dir},
@@ -404,10 +412,9 @@ static void module_close(void *module)
 static struct dag *open_dag(struct context *h)
 {
     struct dag *d = mem_zalloc(sizeof *d);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     d->context = h;
     d->log_dir = log_dir;
-    d->jobs = agent_jobs >= 0 ? (uint32_t)agent_jobs : (uint32_t)(cores > 0 ? cores : 1);
+    d->jobs = (uint32_t)agent_jobs;
     d->timer_at = INT64_MAX;
     d->adding_end = &d->adding;
     d->agent.ahead_last = &d->agent.ahead;

@@ -18,7 +18,6 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/place.h"
 #include "base/secret.h"
 #include "base/uv_check.h"
 #include "http/metrics.h"
@@ -41,7 +40,7 @@ static const char *const JOURNAL_NAMES[] = {
 
 struct serve {
     struct serve_options options;
-    struct buf default_data, keeper_url;
+    struct buf keeper_url;
     struct unix_socket socket;
     uv_loop_t loop;
     uv_signal_t signals[2];
@@ -161,14 +160,9 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         return zookeeper_session_open(&s->loop, s->options.keeper, s->options.zk_auth,
                                       (int32_t)s->options.zk_timeout_ms, &s->context.ensemble,
                                       ret_error);
-    if (!s->options.data && s->options.journal != LOCAL_NONE) {
-        place_data(&s->default_data);
-        s->options.data = buf_text(&s->default_data);
-        /*
-         * A new user does not have them yet. Parents of a directory that was named must exist: a
-         * typo should not become a new tree of directories.
-         */
-        fs_make_parents(s->default_data.p);
+    if (s->options.makes_parents && s->options.journal != LOCAL_NONE) {
+        CLEANUP(mem_free) char *path = mem_dup(s->options.data, strlen(s->options.data));
+        fs_make_parents(path);
     }
     struct local_options o = {
         .mode = (enum local_mode)s->options.journal,
@@ -217,17 +211,13 @@ static void close_all(struct serve *s)
  */
 static int open_socket(struct serve *s, struct err_info *ret_error)
 {
-    CLEANUP(buf_release) struct buf place = {0};
-    bool given = s->options.socket;
-    if (given && !strcmp(s->options.socket, "none"))
+    if (!strcmp(s->options.socket, "none"))
         return 0;
-    if (!given && (s->options.http.none || !place_socket(&place)))
-        return 0;
-    struct unix_socket_options o = {.path = given ? s->options.socket : buf_text(&place),
+    struct unix_socket_options o = {.path = s->options.socket,
                                     .mode = (mode_t)s->options.socket_mode,
                                     .group = s->options.socket_group};
     int err = unix_socket_open(&o, &s->socket, ret_error);
-    if (!err || given)
+    if (!err || !s->options.socket_is_default)
         return err;
     log_warning("no Unix socket: %s", ret_error->text);
     return 0;
@@ -352,7 +342,6 @@ static void release(struct serve *s)
     if (s->context.local)
         local_close(s->context.local);
     metrics_free(s->context.metrics);
-    buf_release(&s->default_data);
     buf_release(&s->keeper_url);
     unix_socket_close(&s->socket);
     auth_close(s->context.auth);

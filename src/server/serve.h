@@ -11,12 +11,14 @@
 struct module;
 
 struct serve_options {
-    const char *data;             /* NULL: the default */
+    const char *data;             /* the data directory */
+    bool makes_parents;           /* its parents are made if they are missing */
     const char *keeper, *zk_auth; /* of an ensemble; NULL: the embedded keeper */
     int journal;                  /* enum local_mode */
     struct option_addresses http; /* where to listen */
     struct wire_options wire;
-    const char *socket; /* the path of the Unix socket; NULL: the default; or "none" */
+    const char *socket;     /* the path of the Unix socket, or "none" */
+    bool socket_is_default; /* another server may have it */
     int64_t socket_mode;
     const char *socket_group;      /* NULL: that of the process */
     unsigned loopback_roles;       /* of a request without a token */

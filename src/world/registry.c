@@ -332,9 +332,8 @@ static void registry_close(void *module)
 }
 
 static const struct option OPTIONS[] = {
-    {"world-retention", "TIME",
-     "Remove tasks of worlds this long after they were completed. Default: never.", option_span,
-     &retention_ms, 1, INT64_MAX},
+    {"world-retention", "TIME|never", "Remove tasks of worlds this long after they were completed.",
+     option_span_or_never, &retention_ms, 1, INT64_MAX, .initial = "never"},
 };
 
 const struct module world_module = {.name = "worlds",

@@ -29,6 +29,10 @@ KEEPER_ONLY = ["--http", "none"]  # the last arguments of a server that leaves i
 ANY_PORTS = ["--http", "127.0.0.1:0", "--zk", "127.0.0.1:0", "--socket", "none"]
 EVERY_ROLE = ["--loopback-roles", "all"]  # most tests are not about rights
 NUMBERS = itertools.count(1)
+# Nothing of this machine: neither its configuration file nor its variables.
+for name in [name for name in os.environ if name.startswith("DROVER_SERVE_")]:
+    del os.environ[name]
+os.environ["DROVER_SERVE_CONFIG"] = "none"
 KEPT_S = 30  # the server closes connections that are idle for a minute
 
 

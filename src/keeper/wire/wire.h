@@ -77,6 +77,7 @@ struct wire_options {
  * the first of them is returned, and is empty if there is none.
  */
 struct str wire_words_parse(const char *list, uint32_t *ret_set);
+const char *wire_words_default_text(void);
 
 struct wire;
 
