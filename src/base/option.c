@@ -1,6 +1,7 @@
 #include "base/option.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +13,29 @@
 const char *option_initial(const struct option *o)
 {
     return o->find_initial ? o->find_initial() : o->initial;
+}
+
+static void clear(const struct option *o)
+{
+    if (o->parse == option_list_add)
+        ((struct option_list *)o->target)->count = 0;
+    else if (o->parse == option_addresses)
+        *(struct option_addresses *)o->target = (struct option_addresses){0};
+    else if (option_is_flag(o))
+        *(bool *)o->target = false;
+    else if (o->parse == option_text || o->parse == option_any_text)
+        *(const char **)o->target = NULL;
+}
+
+void option_set(const struct option *o, const char *const *texts, size_t count)
+{
+    struct err_info e;
+    clear(o);
+    for (size_t i = 0; i < count; i++) {
+        int err = o->parse(o, texts[i], &e);
+        assert(!err);
+        (void)err;
+    }
 }
 
 bool option_is_list(const struct option *o)

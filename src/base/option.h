@@ -56,6 +56,12 @@ struct option {
 /* The value of an option that is not given; NULL: none. */
 const char *option_initial(const struct option *o);
 
+/*
+ * Gives the target another value: that of the texts, which have been parsed before, or none. A list
+ * has any number of them, anything else at most one; a flag that is NULL is set.
+ */
+void option_set(const struct option *o, const char *const *texts, size_t count);
+
 /* Whether it may be given more than once, and whether it needs no value. */
 bool option_is_list(const struct option *o);
 bool option_is_flag(const struct option *o);

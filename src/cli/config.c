@@ -271,6 +271,19 @@ int config_read(struct cmd_parser *p, struct err_info *ret_error)
     return read_file(p, ret_error);
 }
 
+size_t config_texts(const struct option *o, const struct cmd_value *v,
+                    const char *texts[static OPTION_LIST_MAX])
+{
+    if (v->list_given.count) {
+        memcpy(texts, v->list_given.items, v->list_given.count * sizeof *texts);
+        return v->list_given.count;
+    }
+    texts[0] = v->given ? v->given : option_initial(o);
+    if (option_is_flag(o))
+        texts[0] = v->given && strcmp(v->given, "no") != 0 ? "yes" : "no";
+    return texts[0] ? 1 : 0;
+}
+
 const char *config_origin(char *out, const struct cmd_call *call, size_t option)
 {
     const struct option *o = &call->options[option];

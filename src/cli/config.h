@@ -32,6 +32,13 @@
  */
 int config_read(struct cmd_parser *p, struct err_info *ret_error);
 
+/*
+ * The texts that an option has as its value, given or by default; "yes" or "no" for a flag. Returns
+ * how many there are.
+ */
+size_t config_texts(const struct option *o, const struct cmd_value *v,
+                    const char *texts[static OPTION_LIST_MAX]);
+
 /* Where an option was given, for messages: "--http", "$DROVER_SERVE_HTTP", "FILE:3: http". */
 enum { CONFIG_ORIGIN_SIZE = 512 };
 const char *config_origin(char *out, const struct cmd_call *call, size_t option);

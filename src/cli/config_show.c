@@ -104,22 +104,6 @@ static void put_member(struct buf *b, const struct shown_option *s)
     }
 }
 
-/* The texts of an option's values. Returns how many there are. */
-static size_t values_of(const struct cmd_call *call, size_t i, const char **texts)
-{
-    const struct option *o = &call->options[i];
-    const struct cmd_value *v = &call->values[i];
-    if (v->list_given.count) {
-        memcpy(texts, v->list_given.items, v->list_given.count * sizeof *texts);
-        return v->list_given.count;
-    }
-    if (option_is_flag(o))
-        texts[0] = *(const bool *)o->target ? "yes" : "no";
-    else
-        texts[0] = v->given ? v->given : option_initial(o);
-    return texts[0] ? 1 : 0;
-}
-
 static const char *origin_of(char *out, const struct cmd_call *call, size_t i, bool is_set)
 {
     const struct option *o = &call->options[i];
@@ -151,7 +135,7 @@ static void put_lines(struct buf *b, const struct cmd_call *call, size_t i, int 
 {
     const char *texts[OPTION_LIST_MAX] = {NULL};
     char origin[CONFIG_ORIGIN_SIZE];
-    size_t count = values_of(call, i, texts);
+    size_t count = config_texts(&call->options[i], &call->values[i], texts);
     struct shown_option s = {&call->options[i], &call->values[i], .secret = has_secret(call, i)};
     s.origin = origin_of(origin, call, i, count);
     if (s.secret)
@@ -183,7 +167,7 @@ static void put_object(struct buf *b, const struct cmd_call *call, size_t i)
 {
     const char *texts[OPTION_LIST_MAX] = {NULL};
     struct shown_option s = {&call->options[i], &call->values[i], .secret = has_secret(call, i)};
-    size_t count = values_of(call, i, texts);
+    size_t count = config_texts(&call->options[i], &call->values[i], texts);
     json_open(b, '{');
     json_member_text(b, "name", str_of(s.option->name));
     json_key(b, "value");

@@ -130,7 +130,7 @@ const struct option SERVE_OPTIONS[] = {
     {"http-host", "NAME",
      "Accept this name in the Host header, besides the address. May be given more than\n"
      "once.",
-     option_list_add, &chosen.http_hosts},
+     option_list_add, &chosen.http_hosts, .flags = OPTION_RELOADS},
     {"socket", "PATH|none",
      "Serve HTTP on a Unix socket there, too. This user and root have every role on it.\n"
      "Default: /run/drover.sock for root, else $XDG_RUNTIME_DIR/drover.sock.",
@@ -148,11 +148,13 @@ const struct option SERVE_OPTIONS[] = {
      "every role. Required to listen on other than loopback addresses.",
      option_text, &chosen.token_file},
     {"connections", "N", "Maximum number of HTTP connections; further ones get status 503.",
-     option_number, &chosen.connections_max, 1, 1000000, .initial = "16384"},
+     option_number, &chosen.connections_max, 1, 1000000, .initial = "16384",
+     .flags = OPTION_RELOADS},
     {"http-timeout-ms", "N",
      "How long a client may take to send the head of a request, and again for its body,\n"
      "in milliseconds.",
-     option_number, &chosen.http_timeout_ms, 1, 3600 * 1000, .initial = "10000"},
+     option_number, &chosen.http_timeout_ms, 1, 3600 * 1000, .initial = "10000",
+     .flags = OPTION_RELOADS},
     {"zk", "ADDR:PORT|none",
      "Serve the ZooKeeper protocol there. Port 0: any free one. May be given more than\n"
      "once.",
@@ -160,11 +162,13 @@ const struct option SERVE_OPTIONS[] = {
     {"zk-words", "WORD,...|*",
      "Answer these four-letter words on that port, and srvr; * is all. Default: all but\n"
      "wchc and wchp.",
-     option_words, &chosen.wire.words, .find_initial = wire_words_default_text, .flags = EMBEDDED},
+     option_words, &chosen.wire.words, .find_initial = wire_words_default_text,
+     .flags = EMBEDDED | OPTION_RELOADS},
     {"zk-reap", "TIME",
      "How often to look for containers without children and nodes whose time to live is\n"
      "over, and delete them.",
-     option_span, &chosen.zk_reap_ms, 1, 24 * 3600 * 1000, .initial = "60s", .flags = EMBEDDED},
+     option_span, &chosen.zk_reap_ms, 1, 24 * 3600 * 1000, .initial = "60s",
+     .flags = EMBEDDED | OPTION_RELOADS},
     {"zk-no-ttl", NULL,
      "Refuse to create nodes with a time to live, as ZooKeeper does without\n"
      "extendedTypesEnabled.",
@@ -172,11 +176,11 @@ const struct option SERVE_OPTIONS[] = {
     {"zk-enforce-quota", NULL,
      "Refuse ZooKeeper clients what exceeds the hard limit of a quota, and log what exceeds\n"
      "a soft one. Without this option quotas are counted only, as in ZooKeeper.",
-     option_flag, &chosen.wire.enforce_quota, .flags = EMBEDDED},
+     option_flag, &chosen.wire.enforce_quota, .flags = EMBEDDED | OPTION_RELOADS},
     {"zk-super", "FILE",
      "A client of the ZooKeeper port that authenticates as the user in this file may do\n"
      "everything. The file has user:DIGEST, as ZooKeeper's superDigest.",
-     option_text, &chosen.wire.super_file, .flags = EMBEDDED},
+     option_text, &chosen.wire.super_file, .flags = EMBEDDED | OPTION_RELOADS},
     {"zk-digest", "SHA1|SHA-256|SHA-512|SHA3-256|none",
      "The sum in the ids of digest authentication; none: there is no such\n"
      "authentication.",
@@ -190,27 +194,29 @@ const struct option SERVE_OPTIONS[] = {
      option_flag, &chosen.wire.skip_acl, .flags = EMBEDDED},
     {"zk-max-buffer", "BYTES", "The longest request that the ZooKeeper port accepts.",
      option_number, &chosen.wire.packet_max, 64, WIRE_PACKET_LIMIT, .initial = "1048575",
-     .flags = EMBEDDED},
+     .flags = EMBEDDED | OPTION_RELOADS},
     {"zk-connections-per-address", "N",
      "Maximum number of connections to the ZooKeeper port from one address; there are\n"
      "at most 10000 from all addresses together.",
      option_number, &chosen.wire.connections_per_address, 1, WIRE_CONNECTIONS_MAX,
-     .initial = "10000", .flags = EMBEDDED},
+     .initial = "10000", .flags = EMBEDDED | OPTION_RELOADS},
     {"zk-min-session-timeout", "TIME",
      "The shortest session timeout on the ZooKeeper port; who asks for less gets this.",
      option_span, &chosen.wire.timeout_min_ms, 1, TIMEOUT_LIMIT_MS, .initial = "1s",
-     .flags = EMBEDDED},
+     .flags = EMBEDDED | OPTION_RELOADS},
     {"zk-max-session-timeout", "TIME", "The longest one; who asks for more gets this.", option_span,
-     &chosen.wire.timeout_max_ms, 1, TIMEOUT_LIMIT_MS, .initial = "1h", .flags = EMBEDDED},
+     &chosen.wire.timeout_max_ms, 1, TIMEOUT_LIMIT_MS, .initial = "1h",
+     .flags = EMBEDDED | OPTION_RELOADS},
     {"zk-hello-timeout", "TIME",
      "How long a client may take from its connection to the ZooKeeper port to its connect\n"
      "request.",
-     option_span, &chosen.wire.hello_ms, 1, 3600 * 1000, .initial = "10s", .flags = EMBEDDED},
+     option_span, &chosen.wire.hello_ms, 1, 3600 * 1000, .initial = "10s",
+     .flags = EMBEDDED | OPTION_RELOADS},
     {"snapshot-every", "N",
      "Write a snapshot after N transactions, or after as many as there are nodes if that\n"
      "is more.",
      option_number, &chosen.snapshot_every, 1, INT64_MAX, .initial = "200000",
-     .flags = EMBEDDED | ON_DISK},
+     .flags = EMBEDDED | ON_DISK | OPTION_RELOADS},
     {0},
 };
 
@@ -289,8 +295,8 @@ static int check_wire(const struct wire_options *o, struct err_info *ret_error)
     return 0;
 }
 
-static int check_all(const struct cmd_call *call, struct serve_options *o,
-                     struct err_info *ret_error)
+int serve_check_options(const struct cmd_call *call, struct serve_options *o,
+                        struct err_info *ret_error)
 {
     TRY(check_keeper(call, o, ret_error));
     TRY(check_wire(&o->wire, ret_error));
@@ -300,7 +306,7 @@ static int check_all(const struct cmd_call *call, struct serve_options *o,
 int serve_check(const struct cmd_call *call, struct serve_options **ret_options)
 {
     struct err_info e;
-    if (check_all(call, &chosen, &e))
+    if (serve_check_options(call, &chosen, &e))
         return cmd_usage_error(call->cmd, "%s", e.text);
     *ret_options = &chosen;
     return CMD_OK;
@@ -336,6 +342,7 @@ static int run_serve(const struct cmd_call *call)
      * exist: a typo should not become a new tree of directories. */
     o->makes_parents = !is_given(call, "data");
     o->socket_is_default = !is_given(call, "socket");
+    o->source = serve_source(call, o);
     if (log_format)
         log_as_json();
     return serve(o) ? CMD_FAILURE : CMD_OK;

@@ -379,7 +379,7 @@ static const struct option OPTIONS[] = {
     {"jobs", "N",
      "Run at most N commands of the DAG at a time in this process; 0: leave them to\n"
      "agents. Default: the number of cores.",
-     option_number, &agent_jobs, 0, 100000, .find_initial = count_cores},
+     option_number, &agent_jobs, 0, 100000, .find_initial = count_cores, .flags = OPTION_RELOADS},
     {"log-dir", "DIR",
      "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
      option_text, &log_dir},
@@ -470,6 +470,14 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     return err;
 }
 
+/* Commands that run go on; with fewer jobs the next ones wait. */
+static void module_reload(void *module)
+{
+    struct dag *d = module;
+    d->jobs = (uint32_t)agent_jobs;
+    dag_soon(d);
+}
+
 static bool module_ready(void *module)
 {
     return ((struct dag *)module)->ready;
@@ -480,6 +488,7 @@ const struct module dag_module = {
     .open = module_open,
     .routes = dag_routes,
     .ready = module_ready,
+    .reload = module_reload,
     .close = module_close,
     .options = OPTIONS,
     .option_count = sizeof OPTIONS / sizeof *OPTIONS,

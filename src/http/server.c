@@ -211,6 +211,14 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
     return s;
 }
 
+void http_change(struct http_server *s, const struct http_options *o)
+{
+    s->options.request_timeout_ms = o->request_timeout_ms;
+    s->options.hosts = o->hosts;
+    s->options.host_count = o->host_count;
+    set_limits(s, o->connections_max);
+}
+
 int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_server **ret_server,
                 struct err_info *ret_error)
 {

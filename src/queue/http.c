@@ -391,10 +391,10 @@ static const struct option OPTIONS[] = {
     {"queue-namespace", "PATH", "The node below which queues and their workers are.",
      parse_namespace, &queue_ns, .initial = QUEUE_NAMESPACE},
     {"queue-retention", "TIME", "Remove messages of queues that are older.", option_span,
-     &retention_ms, 1, INT64_MAX, .initial = "3d"},
+     &retention_ms, 1, INT64_MAX, .initial = "3d", .flags = OPTION_RELOADS},
     {"queue-error-retention", "TIME",
      "The same for the queue " QUEUE_ERROR ", of messages that failed.", option_span,
-     &error_retention_ms, 1, INT64_MAX, .initial = "30d"},
+     &error_retention_ms, 1, INT64_MAX, .initial = "30d", .flags = OPTION_RELOADS},
 };
 
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
@@ -420,6 +420,14 @@ static struct route_table module_routes(void *arg)
                                 SHAPES, sizeof SHAPES / sizeof *SHAPES};
 }
 
+static void module_reload(void *arg)
+{
+    struct queue_module *module = arg;
+    module->retention_ms = retention_ms;
+    module->error_retention_ms = error_retention_ms;
+    periodic_wake(module->sweep);
+}
+
 static void module_close(void *arg)
 {
     struct queue_module *module = arg;
@@ -431,6 +439,7 @@ const struct module queue_module = {
     .name = "queues",
     .open = module_open,
     .routes = module_routes,
+    .reload = module_reload,
     .close = module_close,
     .options = OPTIONS,
     .option_count = sizeof OPTIONS / sizeof *OPTIONS,

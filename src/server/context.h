@@ -27,6 +27,7 @@
 struct auth;
 struct ground;
 struct leader;
+struct reload;
 struct service;
 struct session_table;
 struct tokens;
@@ -53,6 +54,7 @@ struct context {
     struct service *tasks;          /* task/service.h */
     struct leader *leader;          /* server/leader.h; NULL on the embedded keeper */
     struct ground *ground;          /* server/ground.h; NULL: not open */
+    struct reload *reload;          /* server/reload.h: hooks for SIGHUP; NULL: none are called */
     void (*on_written)(void *arg);  /* the loop has written changes itself: answers may leave */
     void *on_written_arg;
     struct http_server *http; /* NULL: HTTP is not served */
@@ -119,14 +121,16 @@ void context_listen(struct context *h, context_session_fn *fn, void *arg);
  * through the context, the modules before it. They are closed in the reverse order, when no request
  * is left and no handler runs. Handles that a module leaves on the loop close by themselves.
  *
- * A module declares its own options of `serve` and keeps their values itself. The command line is
- * parsed before the modules are opened.
+ * A module declares its own options of `serve` and keeps their values itself. They are parsed
+ * before the modules are opened. Those with OPTION_RELOADS get new values later, on the loop; the
+ * module hears of it by `reload`.
  */
 struct module {
     const char *name;
     int (*open)(struct context *h, void **ret_module, struct err_info *ret_error);
     struct route_table (*routes)(void *module); /* NULL: none */
     bool (*ready)(void *module);                /* for /readyz, on the loop; NULL: always */
+    void (*reload)(void *module);               /* its options may have changed; NULL: none can */
     void (*close)(void *module);
     const struct option *options; /* of `drover serve` */
     size_t option_count;

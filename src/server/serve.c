@@ -28,6 +28,7 @@
 #include "server/commands.h"
 #include "server/context.h"
 #include "server/ground.h"
+#include "server/reload.h"
 #include "server/serve.h"
 #include "server/status.h"
 #include "server/unix_socket.h"
@@ -38,12 +39,17 @@ static const char *const JOURNAL_NAMES[] = {
     [LOCAL_NONE] = "none",
 };
 
+enum { SIGNAL_COUNT = 3 };
+
 struct serve {
     struct serve_options options;
+    const struct serve_options *chosen; /* what they are after a reload */
     struct buf keeper_url;
     struct unix_socket socket;
+    char *next_super; /* while it reloads */
+    struct reload reload;
     uv_loop_t loop;
-    uv_signal_t signals[2];
+    uv_signal_t signals[SIGNAL_COUNT];
     uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
     int64_t seen;   /* changes that were deferred in the last turn */
     bool defers;
@@ -223,15 +229,9 @@ static int open_socket(struct serve *s, struct err_info *ret_error)
     return 0;
 }
 
-static int listen_http(struct serve *s, struct err_info *ret_error)
+static struct http_options http_options(struct serve *s)
 {
-    struct auth_options rights = {.loopback_roles = s->options.loopback_roles,
-                                  .token_file = s->options.token_file};
-    TRY(auth_open(&rights, &s->context.auth, ret_error));
-    TRY(open_socket(s, ret_error));
-    if (s->options.http.none && !s->socket.path)
-        return 0;
-    struct http_options o = {
+    return (struct http_options){
         .addresses = s->options.http.items,
         .address_count = s->options.http.count,
         .sockets = &s->socket.fd,
@@ -249,6 +249,18 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
         .closed = close_modules,
         .closed_arg = s,
     };
+}
+
+static int listen_http(struct serve *s, struct err_info *ret_error)
+{
+    struct auth_options rights = {.loopback_roles = s->options.loopback_roles,
+                                  .token_file = s->options.token_file};
+    TRY(auth_open(&rights, &s->context.auth, ret_error));
+    reload_add(&s->reload, auth_reload_hook(s->context.auth));
+    TRY(open_socket(s, ret_error));
+    if (s->options.http.none && !s->socket.path)
+        return 0;
+    struct http_options o = http_options(s);
     return http_listen(&s->loop, &o, &s->context.http, ret_error);
 }
 
@@ -303,12 +315,59 @@ static struct identity *identify_wire(void *arg, bool is_loopback, struct str to
     return auth_identify(arg, &peer, token);
 }
 
+/* Reload. */
+
+static int prepare_options(void *arg, const struct reload *r, struct err_info *ret_error)
+{
+    struct serve *s = arg;
+    s->next_super = NULL;
+    if (!s->context.wire)
+        return 0;
+    return wire_prepare(s->context.wire, reload_text(r, "zk-super"), &s->next_super, ret_error);
+}
+
+static void cancel_options(void *arg)
+{
+    struct serve *s = arg;
+    free(s->next_super);
+}
+
+static void use_options(void *arg)
+{
+    struct serve *s = arg;
+    const struct serve_options *o = s->chosen;
+    s->options.http_hosts = o->http_hosts;
+    s->options.http_timeout_ms = o->http_timeout_ms;
+    s->options.connections_max = o->connections_max;
+    struct http_options http = http_options(s);
+    if (s->context.http)
+        http_change(s->context.http, &http);
+    if (s->context.wire)
+        wire_change(s->context.wire, &o->wire, s->next_super);
+    if (s->context.local)
+        local_set_intervals(s->context.local, o->snapshot_every, o->zk_reap_ms);
+    for (size_t i = 0; i < s->modules.open_count; i++)
+        if (s->modules.all[i]->reload)
+            s->modules.all[i]->reload(s->modules.open[i]);
+    warn_of_exposed_secrets(&s->options);
+}
+
+static void on_hangup(struct serve *s)
+{
+    log_info("reloading: received SIGHUP");
+    reload_run(&s->reload);
+}
+
 /* Run and end. */
 
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct serve *s = handle->data;
-    for (int i = 0; i < 2; i++)
+    if (number == SIGHUP) {
+        on_hangup(s);
+        return;
+    }
+    for (int i = 0; i < SIGNAL_COUNT; i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
     log_info("stopping: received %s", number == SIGINT ? "SIGINT" : "SIGTERM");
     close_all(s);
@@ -316,8 +375,8 @@ static void on_signal(uv_signal_t *handle, int number)
 
 static void catch_signals(struct serve *s)
 {
-    static const int numbers[] = {SIGTERM, SIGINT};
-    for (int i = 0; i < 2; i++) {
+    static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
+    for (int i = 0; i < SIGNAL_COUNT; i++) {
         UV_CHECK(uv_signal_init(&s->loop, &s->signals[i]));
         s->signals[i].data = s;
         UV_CHECK(uv_signal_start(&s->signals[i], on_signal, numbers[i]));
@@ -349,13 +408,16 @@ static void release(struct serve *s)
 
 int serve(const struct serve_options *o)
 {
-    struct serve s = {.options = *o, .modules.all = o->modules};
+    struct serve s = {
+        .options = *o, .chosen = o, .modules.all = o->modules, .reload.source = o->source};
     struct err_info e;
     signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of the write */
     file_limit_raise();
     UV_CHECK(uv_loop_init(&s.loop));
     s.context.metrics = metrics_new();
     s.modules.context = &s.context;
+    s.context.reload = &s.reload;
+    reload_add(&s.reload, (struct reload_hook){prepare_options, use_options, cancel_options, &s});
     int err = start(&s, &e);
     if (err) {
         log_error("%s", e.text);

@@ -9,6 +9,7 @@
 #include "keeper/wire/wire.h"
 
 struct module;
+struct reload_source;
 
 struct serve_options {
     const char *data;             /* the data directory */
@@ -26,9 +27,13 @@ struct serve_options {
     struct option_list http_hosts; /* further names of this server */
     int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms, zk_reap_ms; /* or 0 */
     const struct module *const *modules; /* at most MODULES_MAX, then NULL */
+    const struct reload_source *source;  /* of all this, for SIGHUP */
 };
 
-/* Runs until TERM or INT. Returns 0, or why it could not start, which it has logged. */
+/*
+ * Runs until TERM or INT. Returns 0, or why it could not start, which it has logged. The source
+ * changes the options themselves: SIGHUP uses what they are then.
+ */
 int serve(const struct serve_options *o);
 
 #endif
