@@ -43,7 +43,6 @@ static const struct module *const MODULES[] = {
 _Static_assert(sizeof MODULES / sizeof *MODULES <= MODULES_MAX + 1, "too many modules");
 
 static struct serve_options chosen = {.modules = MODULES};
-static int log_format;
 static const char *config_file;
 
 /* What an option is for; without a flag it is for every server. */
@@ -312,17 +311,23 @@ int serve_check(const struct cmd_call *call, struct serve_options **ret_options)
     return CMD_OK;
 }
 
-/* The options of the modules, and --log. */
+/* The options of the modules, and those of the log. */
 size_t serve_more_options(struct option *to)
 {
-    static const struct option log_option = {
-        "log",         "text|json", "Format of the lines on standard error.",
-        option_choice, &log_format, .initial = "text"};
+    static const struct option log_options[] = {
+        {"log", "text|json",
+         "Format of the lines on standard error. Text has the time and the level; only the\n"
+         "level in systemd's journal, which has the time itself.",
+         option_choice, &chosen.log_format, .initial = "text", .flags = OPTION_RELOADS},
+        {"log-level", "debug|info|warning|error", "Leave out lines below this level.",
+         option_choice, &chosen.log_level, .initial = "info", .flags = OPTION_RELOADS},
+    };
     size_t count = 0;
     for (size_t i = 0; MODULES[i]; i++)
         for (size_t j = 0; j < MODULES[i]->option_count; j++)
             to[count++] = MODULES[i]->options[j];
-    to[count++] = log_option;
+    for (size_t i = 0; i < sizeof log_options / sizeof *log_options; i++)
+        to[count++] = log_options[i];
     return count;
 }
 
@@ -343,8 +348,7 @@ static int run_serve(const struct cmd_call *call)
     o->makes_parents = !is_given(call, "data");
     o->socket_is_default = !is_given(call, "socket");
     o->source = serve_source(call, o);
-    if (log_format)
-        log_as_json();
+    log_begin((enum log_format)o->log_format, (enum log_level)o->log_level);
     return serve(o) ? CMD_FAILURE : CMD_OK;
 }
 

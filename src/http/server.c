@@ -2,11 +2,13 @@
  * The server as a whole: its limits, its metrics, its own routes, its start and its end.
  */
 #include <assert.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
 #include "http/conn.h"
@@ -135,9 +137,22 @@ static void register_metrics(struct http_server *s)
                  "Connections that were one too many.", read_refused, s);
 }
 
+static void log_request(const struct exchange *x, int status)
+{
+    const char *method = x->row ? route_method(x->row->route) : "-";
+    struct str path = x->request.head.path;
+    int64_t us = (int64_t)((uv_hrtime() - x->came_ns) / 1000);
+    log_event(LOG_LEVEL_DEBUG,
+              LOG_FIELDS("request", LOG_TEXT_OF("method", method), LOG_STR("path", path),
+                         LOG_NUMBER("status", status), LOG_NUMBER("us", us)),
+              "%s %.*s: %d in %" PRId64 " us", method, STR_ARGS(path), status, us);
+}
+
 void server_metrics_count(const struct exchange *x, int status)
 {
     struct http_server *s = x->server;
+    if (log_shows(LOG_LEVEL_DEBUG))
+        log_request(x, status);
     if (!s->route_metrics)
         return;
     struct route_metrics *f =

@@ -38,14 +38,18 @@ bool reload_run(struct reload *r)
     CLEANUP(buf_release) struct buf later = {0};
     struct err_info e;
     if (prepare(r, &e)) {
-        log_error("reload: nothing was changed: %s", e.text);
+        log_event(LOG_LEVEL_ERROR, LOG_FIELDS("reload-failed", LOG_TEXT_OF("error", e.text)),
+                  "reload: nothing was changed: %s", e.text);
         return false;
     }
     if (r->source)
         r->source->apply(&changed, &later);
     for (size_t i = 0; i < r->count; i++)
         r->hooks[i].apply(r->hooks[i].arg);
-    log_info("reload: %s", changed.len ? buf_text(&changed) : "no option has changed");
+    log_event(LOG_LEVEL_INFO,
+              LOG_FIELDS("reloaded", LOG_TEXT_OF("changed", buf_text(&changed)),
+                         LOG_TEXT_OF("at_next_start", buf_text(&later))),
+              "reload: %s", changed.len ? buf_text(&changed) : "no option has changed");
     if (later.len)
         log_warning("reload: %s changed: takes effect at the next start", buf_text(&later));
     return true;

@@ -157,7 +157,15 @@ static int open_modules(struct serve *s, struct err_info *ret_error)
 static void on_note(void *arg, const char *line)
 {
     (void)arg;
-    log_warning("%s", line);
+    log_event(LOG_LEVEL_WARNING, LOG_FIELDS("keeper", LOG_TEXT_OF("detail", line)), "%s", line);
+}
+
+/* The journal could not be written: nothing more can be promised. */
+static void on_fatal(void *arg, const char *line)
+{
+    (void)arg;
+    log_event(LOG_LEVEL_ERROR, LOG_FIELDS("failed", LOG_TEXT_OF("error", line)), "%s", line);
+    _exit(1);
 }
 
 static int open_keeper(struct serve *s, struct err_info *ret_error)
@@ -176,6 +184,7 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         .snapshot_every = s->options.snapshot_every,
         .reap_ms = s->options.zk_reap_ms,
         .note = on_note,
+        .fatal = on_fatal,
     };
     TRY(local_open(&o, &s->context.local, ret_error));
     return s->options.journal == LOCAL_NONE
@@ -268,17 +277,24 @@ static void say_what_is_kept(struct serve *s)
 {
     struct local_stats stats;
     if (s->options.keeper) {
-        log_info("keeper %s", s->options.keeper);
+        log_event(LOG_LEVEL_INFO, LOG_FIELDS("keeper", LOG_TEXT_OF("url", s->options.keeper)),
+                  "keeper %s", s->options.keeper);
         return;
     }
     local_stats(s->context.local, &stats);
     if (s->options.journal == LOCAL_NONE)
         log_info("data directory none: all data is lost when this process ends");
     else
-        log_info("data directory %s", s->options.data);
-    log_info("journal %s", JOURNAL_NAMES[s->options.journal]);
-    log_info("recovered %" PRIu64 " nodes, %" PRIu64 " journal records", stats.recovered_nodes,
-             stats.recovered_records);
+        log_event(LOG_LEVEL_INFO, LOG_FIELDS("data", LOG_TEXT_OF("path", s->options.data)),
+                  "data directory %s", s->options.data);
+    const char *journal = JOURNAL_NAMES[s->options.journal];
+    log_event(LOG_LEVEL_INFO, LOG_FIELDS("journal", LOG_TEXT_OF("mode", journal)), "journal %s",
+              journal);
+    log_event(LOG_LEVEL_INFO,
+              LOG_FIELDS("recovered", LOG_NUMBER("nodes", (int64_t)stats.recovered_nodes),
+                         LOG_NUMBER("records", (int64_t)stats.recovered_records)),
+              "recovered %" PRIu64 " nodes, %" PRIu64 " journal records", stats.recovered_nodes,
+              stats.recovered_records);
 }
 
 static void warn_of_exposed_secrets(const struct serve_options *o)
@@ -286,7 +302,8 @@ static void warn_of_exposed_secrets(const struct serve_options *o)
     const char *const files[] = {o->token_file, o->zk_auth, o->wire.super_file};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i] && secret_is_exposed(files[i]))
-            log_warning("every user of this machine can read %s: chmod o-r", files[i]);
+            log_event(LOG_LEVEL_WARNING, LOG_FIELDS("exposed", LOG_TEXT_OF("path", files[i])),
+                      "every user of this machine can read %s: chmod o-r", files[i]);
 }
 
 static void warn_of_open_doors(const struct serve_options *o)
@@ -296,16 +313,27 @@ static void warn_of_open_doors(const struct serve_options *o)
             "--loopback-roles: every user of this machine can have commands run as this user");
 }
 
+static void say_address(const char *scheme, const char *address)
+{
+    char url[256];
+    snprintf(url, sizeof url, "%s%s", scheme, address);
+    log_event(LOG_LEVEL_INFO, LOG_FIELDS("listening", LOG_TEXT_OF("url", url)), "listening on %s",
+              url);
+}
+
 static void say_what_runs(struct serve *s)
 {
-    log_info("version %s", DROVER_VERSION);
+    log_event(
+        LOG_LEVEL_INFO,
+        LOG_FIELDS("start", LOG_TEXT_OF("version", DROVER_VERSION), LOG_NUMBER("pid", getpid())),
+        "version %s", DROVER_VERSION);
     say_what_is_kept(s);
     warn_of_exposed_secrets(&s->options);
     warn_of_open_doors(&s->options);
     for (size_t i = 0; s->context.http && http_url(s->context.http, i); i++)
-        log_info("listening on %s", http_url(s->context.http, i));
+        say_address("", http_url(s->context.http, i));
     for (size_t i = 0; s->context.wire && wire_address(s->context.wire, i); i++)
-        log_info("listening on zk://%s", wire_address(s->context.wire, i));
+        say_address("zk://", wire_address(s->context.wire, i));
 }
 
 /* Recognises clients of the ZooKeeper port as those of HTTP. */
@@ -340,6 +368,7 @@ static void use_options(void *arg)
     s->options.http_timeout_ms = o->http_timeout_ms;
     s->options.connections_max = o->connections_max;
     struct http_options http = http_options(s);
+    log_begin((enum log_format)o->log_format, (enum log_level)o->log_level);
     if (s->context.http)
         http_change(s->context.http, &http);
     if (s->context.wire)
@@ -369,7 +398,9 @@ static void on_signal(uv_signal_t *handle, int number)
     }
     for (int i = 0; i < SIGNAL_COUNT; i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
-    log_info("stopping: received %s", number == SIGINT ? "SIGINT" : "SIGTERM");
+    const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
+    log_event(LOG_LEVEL_INFO, LOG_FIELDS("stopping", LOG_TEXT_OF("signal", name)),
+              "stopping: received %s", name);
     close_all(s);
 }
 
@@ -420,7 +451,9 @@ int serve(const struct serve_options *o)
     reload_add(&s.reload, (struct reload_hook){prepare_options, use_options, cancel_options, &s});
     int err = start(&s, &e);
     if (err) {
-        log_error("%s", e.text);
+        log_event(LOG_LEVEL_ERROR,
+                  LOG_FIELDS("start-failed", LOG_TEXT_OF("error", drover_err_name(err))), "%s",
+                  e.text);
         close_all(&s);
     } else {
         if (s.context.wire)

@@ -26,6 +26,7 @@ struct serve_options {
     const char *token_file;        /* NULL: none */
     struct option_list http_hosts; /* further names of this server */
     int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms, zk_reap_ms; /* or 0 */
+    int log_format, log_level;           /* enum log_format, enum log_level */
     const struct module *const *modules; /* at most MODULES_MAX, then NULL */
     const struct reload_source *source;  /* of all this, for SIGHUP */
 };

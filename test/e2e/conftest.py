@@ -42,6 +42,17 @@ def drover(*arguments, **more):
                           capture_output=True, text=True, timeout=DEADLINE_S, **more)
 
 
+LOG_LINE = re.compile(r"(?:drover: |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d (debug|info|warning|error) )"
+                      r"(.*)")
+
+
+def sentences(said):
+    """The lines of a log without their times and levels, or of a command without its name."""
+    matches = [LOG_LINE.fullmatch(line) for line in said.splitlines()]
+    assert all(matches), said
+    return [match[2] for match in matches]
+
+
 class Connection:
     """A socket to the server that sends bytes as they are and reads answers one by one."""
 

@@ -171,6 +171,8 @@ static void what_people_read(void **state)
     assert_string_equal(human_count(out, 2, "batch"), "2 batches");
     setenv("TZ", "UTC-2", 1);
     assert_string_equal(human_time(out, 1794850805123), "2026-11-16 19:40:05");
+    assert_string_equal(human_clock(out, 1794850805123), "19:40:05");
+    assert_string_equal(human_iso(out, 1794850805123), "2026-11-16T19:40:05.123+02:00");
     assert_string_equal(human_utc(out, 1794850805123), "2026-11-16T17:40:05");
     assert_string_equal(human_utc(out, INT64_MAX), "292278994-08-17T07:12:55");
 }
