@@ -45,7 +45,7 @@ extern "C" {
     X(BAD_ACL, -20, 400, 1, "the access list is not valid")                                        \
     X(UNIMPLEMENTED, -21, 501, 1, "this is not implemented")                                       \
     X(UNREACHABLE, -22, 503, 1, "the server cannot be reached")                                    \
-    X(TOO_MANY, -23, 429, 1, "too many")                                                           \
+    X(TOO_MANY, -23, 503, 1, "too many")                                                           \
     X(REFUSED, -24, 409, 1, "the transaction was refused")                                         \
     X(NO_TASK, -25, 404, 1, "no such task")                                                        \
     X(NOT_LEADER, -26, 503, 1, "another server leads")                                             \

@@ -133,6 +133,14 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
     return text;
 }
 
+size_t arena_size(const struct arena *a)
+{
+    size_t size = 0;
+    for (const struct arena_block *b = a->blocks; b; b = b->next)
+        size += sizeof *b + b->len;
+    return size;
+}
+
 void arena_reset(struct arena *a)
 {
     struct arena_block *kept = NULL, *next;

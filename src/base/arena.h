@@ -32,6 +32,9 @@ char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
 /* Moves what a buffer holds into the arena, with a NUL after it, and releases the buffer. */
 struct str arena_take(struct arena *a, struct buf *b);
 
+/* How much memory it has. */
+size_t arena_size(const struct arena *a);
+
 /* Frees all allocations. The arena can be used again, and keeps one block for that. */
 void arena_reset(struct arena *a);
 void arena_release(struct arena *a);

@@ -76,6 +76,8 @@ int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
         size_t len = strlen(e->text);
         snprintf(e->text + len, sizeof e->text - len, ": %s", strerror(errnum));
     }
+    if (errnum == EMFILE || errnum == ENFILE)
+        return DROVER_TOO_MANY;
     return errnum == ENOSPC || errnum == EDQUOT ? DROVER_DISK_FULL : DROVER_IO;
 }
 

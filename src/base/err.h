@@ -8,6 +8,8 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
+#include <stdbool.h>
+
 #include "drover.h"
 
 /* The line is that of the public interface, so that the library fills the caller's directly. */
@@ -27,10 +29,16 @@ int err_set(struct err_info *e, int code, const char *fmt, ...)
 
 /*
  * The same for a failed system call: appends ": " and the text of errnum, and chooses the code:
- * DISK_FULL for ENOSPC and EDQUOT, IO for the rest.
+ * DISK_FULL for ENOSPC and EDQUOT, TOO_MANY for EMFILE and ENFILE, IO for the rest.
  */
 int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Whether the system may have room again later: disk space, or descriptors. */
+static inline bool err_is_shortage(int err)
+{
+    return err == DROVER_DISK_FULL || err == DROVER_TOO_MANY;
+}
 
 /*
  * For what no caller can handle (no memory, no thread, no random bytes): prints one line on stderr

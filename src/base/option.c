@@ -25,6 +25,8 @@ static void clear(const struct option *o)
         *(bool *)o->target = false;
     else if (o->parse == option_text || o->parse == option_any_text)
         *(const char **)o->target = NULL;
+    else if (o->parse == option_number || o->parse == option_span || o->parse == option_size)
+        *(int64_t *)o->target = 0;
 }
 
 void option_set(const struct option *o, const char *const *texts, size_t count)
@@ -155,6 +157,30 @@ int option_span_or_never(const struct option *o, const char *text, struct err_in
     if (strcmp(text, "never") != 0)
         return option_span(o, text, e);
     *(int64_t *)o->target = 0;
+    return 0;
+}
+
+int option_size(const struct option *o, const char *text, struct err_info *e)
+{
+    static const char units[] = "KMGT";
+    size_t len = strspn(text, "0123456789");
+    const char *rest = text + len, *unit = *rest ? strchr(units, *rest) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    char digits[24], bound[HUMAN_SIZE];
+    int64_t number;
+
+    rest += unit ? 1 : 0;
+    snprintf(digits, sizeof digits, "%.*s", (int)len, text);
+    if ((*rest && (!unit || strcmp(rest, "iB") != 0)) || len >= sizeof digits ||
+        !option_digits(digits, 0, INT64_MAX >> shift, &number))
+        return err_set(e, DROVER_BAD_ARGUMENT,
+                       "'%s' is not a size such as 65536, 512K, 64M or 2GiB", text);
+    number <<= shift;
+    if (number < o->min || number > o->max)
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is too %s: at %s %s", text,
+                       number < o->min ? "small" : "large", number < o->min ? "least" : "most",
+                       human_size(bound, (uint64_t)(number < o->min ? o->min : o->max)));
+    *(int64_t *)o->target = number;
     return 0;
 }
 

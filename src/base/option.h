@@ -76,6 +76,9 @@ int option_number(const struct option *o, const char *text, struct err_info *e);
 int option_span(const struct option *o, const char *text, struct err_info *e);
 int option_span_or_never(const struct option *o, const char *text, struct err_info *e); /* or 0 */
 
+/* A number of bytes, "65536", "512K", "64M", "2GiB": int64_t, from min to max. */
+int option_size(const struct option *o, const char *text, struct err_info *e);
+
 /* One that may be given more than once. */
 enum { OPTION_LIST_MAX = 32 };
 

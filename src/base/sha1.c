@@ -73,18 +73,3 @@ void sha1(struct str text, unsigned char ret_sum[SHA1_LEN])
     for (int i = 0; i < 5; i++)
         write_u32(ret_sum + 4 * i, h[i]);
 }
-
-void base64_put(struct buf *b, const unsigned char *bytes, size_t len)
-{
-    static const char digits[] = BASE64_DIGITS;
-    for (size_t at = 0; at < len; at += 3) {
-        size_t rest = len - at < 3 ? len - at : 3;
-        uint32_t three = (uint32_t)bytes[at] << 16;
-        if (rest > 1)
-            three |= (uint32_t)bytes[at + 1] << 8;
-        if (rest > 2)
-            three |= bytes[at + 2];
-        for (size_t i = 0; i < 4; i++)
-            buf_put_u8(b, i <= rest ? (uint8_t)digits[three >> (18 - 6 * i) & 63] : '=');
-    }
-}

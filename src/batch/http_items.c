@@ -63,12 +63,21 @@ static int put_id(struct batch_request *d, enum batch_kind_id kind, const char *
     return 0;
 }
 
-static int put_list(struct batch_request *d, const struct batch_item *items, size_t count)
+/* With one more item than f asks for, there is a next page, and the list says where it begins. */
+static int put_list(struct batch_request *d, const struct batch_filter *f,
+                    const struct batch_item *items, size_t count)
 {
+    bool more = count > f->limit;
     batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count - more; i++)
         put_item_json(&d->out, &d->call, &items[i]);
-    return batch_request_close_list(d);
+    json_close(&d->out, ']');
+    if (more && d->kind == BATCH_KIND_JOB)
+        json_member_int(&d->out, "next", (int64_t)(f->start + f->limit));
+    else if (more)
+        json_member_text(&d->out, "next", str_of(items[f->limit - 1].id));
+    json_close(&d->out, '}');
+    return 0;
 }
 
 BATCH_HANDLER(list_items)
@@ -78,10 +87,11 @@ BATCH_HANDLER(list_items)
                              .bid = in->batch,
                              .profile = in->profile,
                              .start = (size_t)in->start,
-                             .limit = d->kind >= BATCH_KIND_SMALL ? SIZE_MAX
+                             .limit = d->kind >= BATCH_KIND_SMALL ? SIZE_MAX - 1
                                       : !in->limit || in->limit > BATCH_LIST_MAX
                                           ? BATCH_LIST_MAX
-                                          : (size_t)in->limit};
+                                          : (size_t)in->limit},
+                        one_more;
     struct batch_item one, *items;
     char bid[BATCH_ID_LEN + 1];
     size_t count;
@@ -89,7 +99,7 @@ BATCH_HANDLER(list_items)
     if (in->uuid.p) { /* a list of one */
         TRY(batch_find(&d->call, in->uuid, bid));
         TRY(batch_item_get(&d->call, BATCH_KIND_BATCH, str_of(bid), &one));
-        return put_list(d, &one, 1);
+        return put_list(d, &f, &one, 1);
     }
     if (in->state.p)
         TRY(batch_filter_state(&d->call, d->kind, in->state, &f));
@@ -98,8 +108,10 @@ BATCH_HANDLER(list_items)
         if (!f.from)
             return err_set(&d->why, DROVER_BAD_ARGUMENT, "'after' is not a batch");
     }
-    TRY(batch_item_list(&d->call, d->kind, &f, &items, &count));
-    return put_list(d, items, count);
+    one_more = f;
+    one_more.limit++;
+    TRY(batch_item_list(&d->call, d->kind, &one_more, &items, &count));
+    return put_list(d, &f, items, count);
 }
 
 BATCH_HANDLER(get_item)

@@ -77,7 +77,7 @@ static const struct route ROUTES[] = {
               FIELD_JSON(IN_BODY | REQUIRED, IN, submission, "submission", "object",
                          "Any members; batchID is unique"))},
     {METHOD_GET, "/v1/batches", list_items, ROLE_READ | ROUTE_WORKER, "List batches", "listBatches",
-     .reply = "batches:[Batch]", .errors = NOT_FOUND,
+     .reply = "batches:[Batch] next?:text", .errors = NOT_FOUND,
      ROUTE_IN(IN, STATE, LIMIT,
               FIELD_TEXT(IN_QUERY, IN, uuid, "uuid", 1, TEXT_MAX, "Only the one with this batchID"),
               FIELD_TEXT(IN_QUERY, IN, after, "after", 1, TEXT_MAX, "Only after this batch"))},
@@ -121,7 +121,8 @@ static const struct route ROUTES[] = {
                          "A job, a list of jobs, or {\"jobs\": [...]}"))},
 
     {METHOD_GET, "/v1/jobs", list_items, ROLE_READ | ROUTE_WORKER,
-     "List jobs by state and priority", "listJobs", .reply = "jobs:[Job]", .errors = NOT_FOUND,
+     "List jobs by state and priority", "listJobs", .reply = "jobs:[Job] next?:int",
+     .errors = NOT_FOUND,
      ROUTE_IN(IN, STATE, LIMIT,
               FIELD_TEXT(IN_QUERY, IN, batch, "batch", 1, TEXT_MAX, "Only of this batch"),
               FIELD_TEXT(IN_QUERY, IN, profile, "profile", 1, TEXT_MAX, "Only of this profile"),

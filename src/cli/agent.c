@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
+#include "dag/run_log.h"
 
 /* Runs. */
 
@@ -299,7 +300,7 @@ static int run_agent(const struct cmd_call *call)
     struct err_info why;
     char *save;
 
-    if (a->log_dir && run_make_log_dir(a->log_dir, &why))
+    if (a->log_dir && run_log_make_dir(a->log_dir, &why))
         return client_error("%s", why.text);
     for (char *one = strtok_r(text, ",", &save); one && a->group_count < AGENT_GROUPS_MAX;
          one = strtok_r(NULL, ",", &save))

@@ -14,7 +14,7 @@
 #define SESSION_OPTION OPTION("session", "ID", "The session that holds the lock.", option_text)
 #define KEEP_OPTION OPTION("keep", NULL, "Keep the lock for the next change.", option_flag)
 #define LIMIT_OPTION                                                                               \
-    OPTION("limit", "N", "At most N; 0: 10000. Default: 1000.", option_number, NULL, 0, 10000)
+    OPTION("limit", "N", "At most N; 0: all. Default: 1000.", option_number, NULL, 0, INT32_MAX)
 #define TIMEOUT_OPTION                                                                             \
     OPTION("timeout", "TIME", "Timeout of the session opened without --session. Default: 60s.",    \
            option_span, NULL, 1000, 3600 * 1000)
@@ -203,7 +203,8 @@ static const struct cmd *const BATCH_COMMANDS[] = {
              "and deleted.",
              CMD_OPTIONS(STATE_OPTION, LIMIT_OPTION,
                          {"after", "BID", "Start after this batch.", option_text}),
-             "GET", "/v1/batches", .list = "batches", .columns = BATCHES),
+             "GET", "/v1/batches", .list = "batches", .page = {"after", 1000, 1000},
+             .columns = BATCHES),
     CMD("batch show", "show a batch and its jobs", "BID",
         "Shows a batch: its jobs by state, and how many have ended.", NULL, CMD_JSON, batch_show),
     VERB_CMD("batch find", "find a batch by its UUID", "UUID",
@@ -264,7 +265,7 @@ static const struct cmd *const JOB_COMMANDS[] = {
              CMD_OPTIONS(STATE_OPTION, {"batch", "BID", "Only of this batch.", option_text},
                          {"profile", "NAME", "Only of this profile.", option_text}, LIMIT_OPTION,
                          {"start", "N", "Skip the first N.", option_number, NULL, 0, INT64_MAX}),
-             "GET", "/v1/jobs", .list = "jobs", .columns = JOBS),
+             "GET", "/v1/jobs", .list = "jobs", .page = {"start", 1000, 1000}, .columns = JOBS),
     VERB_CMD("job show", "show a job", "JID", "Shows a job.", NULL, "GET", "/v1/jobs/{1}",
              .print = verb_print_members),
     VERB_CMD("job acquire", "acquire the first job of a state", NULL,

@@ -116,17 +116,15 @@ static void count_job(struct tally *t, struct str state)
 /* All jobs of the batch, page by page. */
 static int tally_jobs(struct client *c, const char *bid, struct tally *t)
 {
-    enum { PAGE = 1000 };
     struct client_reply reply;
-    const struct json *jobs;
     do {
-        TRY(client_call(c, &reply, NULL, "GET /v1/jobs?batch=%s&limit=%d&start=%lld", bid, PAGE,
+        TRY(client_call(c, &reply, NULL, "GET /v1/jobs?batch=%s&start=%lld", bid,
                         (long long)t->total));
-        jobs = json_get(reply.json, "jobs");
-        t->total += jobs ? jobs->count : 0;
-        json_each(job, json_list(jobs))
+        json_each(job, json_list(json_get(reply.json, "jobs"))) {
             count_job(t, json_text_of(job, "state"));
-    } while (jobs && jobs->count == PAGE);
+            t->total++;
+        }
+    } while (json_get(reply.json, "next"));
     return CMD_OK;
 }
 

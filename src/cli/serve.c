@@ -30,6 +30,7 @@ enum { TIMEOUT_LIMIT_MS = 24 * 24 * 3600 * 1000 }; /* the protocol has 31 bits *
 _Static_assert(LOCAL_SNAPSHOT_EVERY == 200000 && LOCAL_FLUSH_MS == 100 &&
                    HTTP_REQUEST_TIMEOUT_MS == 10000 && HTTP_CONNECTIONS_MAX == 16384 &&
                    WIRE_PACKET_MAX == 1048575 && WIRE_CONNECTIONS_MAX == 10000 &&
+                   WIRE_SESSIONS_MAX == 20000 && SESSIONS_MAX == 20000 && HTTP_WAITS_MAX == 32768 &&
                    WIRE_HELLO_MS == 10000 && KEEPER_TIMEOUT_MIN_MS == 1000 &&
                    KEEPER_TIMEOUT_MAX_MS == 3600 * 1000,
                "--help names these");
@@ -146,8 +147,25 @@ const struct option SERVE_OPTIONS[] = {
      "Accept the token in the first line of this file (Authorization: Bearer TOKEN), for\n"
      "every role. Required to listen on other than loopback addresses.",
      option_text, &chosen.token_file},
+    {"audit", "FILE",
+     "Append a line of JSON to this file for each change of rights, each command that is\n"
+     "added, killed or retried, and each request that is refused.",
+     option_text, &chosen.audit},
     {"connections", "N", "Maximum number of HTTP connections; further ones get status 503.",
      option_number, &chosen.connections_max, 1, 1000000, .initial = "16384",
+     .flags = OPTION_RELOADS},
+    {"connections-per-address", "N",
+     "Maximum number of HTTP connections from one address; further ones get status 503.\n"
+     "Default: a quarter of --connections; loopback addresses have no limit of their own.",
+     option_number, &chosen.connections_per_address, 1, 1000000, .flags = OPTION_RELOADS},
+    {"waits", "N",
+     "Maximum number of HTTP requests that wait, event streams included; further ones get\n"
+     "status 503.",
+     option_number, &chosen.waits_max, 1, 10000000, .initial = "32768", .flags = OPTION_RELOADS},
+    {"sessions", "N",
+     "Maximum number of sessions, over HTTP and on the ZooKeeper port together; further\n"
+     "ones are refused.",
+     option_number, &chosen.wire.sessions_max, 1, 10000000, .initial = "20000",
      .flags = OPTION_RELOADS},
     {"http-timeout-ms", "N",
      "How long a client may take to send the head of a request, and again for its body,\n"
@@ -194,11 +212,15 @@ const struct option SERVE_OPTIONS[] = {
     {"zk-max-buffer", "BYTES", "The longest request that the ZooKeeper port accepts.",
      option_number, &chosen.wire.packet_max, 64, WIRE_PACKET_LIMIT, .initial = "1048575",
      .flags = EMBEDDED | OPTION_RELOADS},
+    {"zk-connections", "N",
+     "Maximum number of connections to the ZooKeeper port; further ones are closed.", option_number,
+     &chosen.wire.connections_max, 1, 1000000, .initial = "10000",
+     .flags = EMBEDDED | OPTION_RELOADS},
     {"zk-connections-per-address", "N",
-     "Maximum number of connections to the ZooKeeper port from one address; there are\n"
-     "at most 10000 from all addresses together.",
-     option_number, &chosen.wire.connections_per_address, 1, WIRE_CONNECTIONS_MAX,
-     .initial = "10000", .flags = EMBEDDED | OPTION_RELOADS},
+     "Maximum number of connections to the ZooKeeper port from one address. Default: a\n"
+     "quarter of --zk-connections; loopback addresses have no limit of their own.",
+     option_number, &chosen.wire.connections_per_address, 1, 1000000,
+     .flags = EMBEDDED | OPTION_RELOADS},
     {"zk-min-session-timeout", "TIME",
      "The shortest session timeout on the ZooKeeper port; who asks for less gets this.",
      option_span, &chosen.wire.timeout_min_ms, 1, TIMEOUT_LIMIT_MS, .initial = "1s",

@@ -1,14 +1,11 @@
 /*
  * Builds the request from the operands and options, sends it, and prints the reply: as JSON, or as
- * people read it: tables by columns, single words, objects.
+ * people read it: tables by columns (verb_table.c), single words, objects.
  */
 #include "cli/verb.h"
 
 #include <errno.h>
 #include <inttypes.h>
-
-#include "base/clock.h"
-#include "base/human.h"
 
 enum { SESSION_TIMEOUT_MS = 60 * 1000 };
 
@@ -21,6 +18,10 @@ struct request {
     const struct verb *verb;
     struct client *client;
     const char *opened; /* a session that was opened for it; NULL: none */
+
+    /* A page of a list. */
+    int64_t limit;    /* items of this page */
+    const char *next; /* where it begins, quoted; NULL: it is the first */
 };
 
 /* Options. */
@@ -39,12 +40,13 @@ static int64_t number_of(const struct cmd_call *call, const char *name, int64_t 
     return v && v->given ? v->number : otherwise;
 }
 
-/* The timeout of a session goes into the request that opens it. */
+/* The timeout of a session goes into the request that opens it; pages have values of their own. */
 static bool is_sent(const struct request *r, size_t i)
 {
-    bool of_session =
-        r->verb->flags & VERB_SESSION && !strcmp(r->call->cmd->options[i].name, "timeout");
-    return r->call->values[i].given && !of_session;
+    const char *name = r->call->cmd->options[i].name, *page = r->verb->page.by;
+    bool of_session = r->verb->flags & VERB_SESSION && !strcmp(name, "timeout"),
+         of_page = page && (!strcmp(name, "limit") || (r->next && !strcmp(name, page)));
+    return r->call->values[i].given && !of_session && !of_page;
 }
 
 static bool is_number(const struct option *o)
@@ -122,6 +124,10 @@ static void put_path(const struct request *r, struct buf *b)
             buf_printf(b, "%c%s=%s", mark, options[i].name, client_quote(r->client, str_of(text)));
             mark = '&';
         }
+    if (r->verb->page.by)
+        buf_printf(b, "%climit=%" PRId64, mark, r->limit);
+    if (r->next)
+        buf_printf(b, "&%s=%s", r->verb->page.by, r->next);
 }
 
 /* The body. */
@@ -235,138 +241,6 @@ int verb_print_members(const struct json *reply)
     return CMD_OK;
 }
 
-/* States. */
-
-enum term_colour verb_colour(struct str state)
-{
-    static const struct {
-        const char *state;
-        enum term_colour colour;
-    } rows[] = {
-        {"Failed", TERM_RED},      {"failed", TERM_RED},      {"killed", TERM_RED},
-        {"Completed", TERM_GREEN}, {"completed", TERM_GREEN}, {"finished", TERM_GREEN},
-        {"available", TERM_GREEN}, {"Held", TERM_YELLOW},     {"running", TERM_YELLOW},
-        {"working", TERM_YELLOW},  {"owned", TERM_YELLOW},    {"incipient", TERM_DIM},
-        {"skipped", TERM_DIM},
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (str_eq(state, str_of(rows[i].state)))
-            return rows[i].colour;
-    return TERM_PLAIN;
-}
-
-struct str verb_state_word(struct str state)
-{
-    return str_eq(state, STR("incipient")) ? STR("waiting") : state;
-}
-
-/* Tables. */
-
-/* "status.message": the member of a member; NULL: the value itself. */
-static const struct json *find_member(const struct json *v, const char *path)
-{
-    const char *dot = path ? strchr(path, '.') : NULL;
-    char name[64];
-    if (!path)
-        return v;
-    if (!dot)
-        return json_get(v, path);
-    snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
-    return find_member(json_get(v, name), dot + 1);
-}
-
-static void put_list(struct table *t, enum term_colour colour, const struct json *list)
-{
-    CLEANUP(buf_release) struct buf b = {0};
-    json_each(item, json_list(list))
-        buf_printf(&b, "%s%.*s", b.len ? " " : "", STR_ARGS(item->text));
-    table_text(t, colour, buf_str(&b));
-}
-
-static void put_flag(struct table *t, const struct verb_column *c, bool truth)
-{
-    size_t len = strcspn(c->word, "|");
-    struct str yes = {c->word, len}, no = str_of(c->word + len + (c->word[len] == '|'));
-    table_text(t, c->colour, truth ? yes : no);
-}
-
-static void put_state(struct table *t, struct str state)
-{
-    table_text(t, verb_colour(state), verb_state_word(state));
-}
-
-static const char *time_taken(char *out, const struct json *v)
-{
-    int64_t from = json_int_of(v, "started"), to = json_int_of(v, "ended");
-    return from ? human_span(out, (to ? to : clock_wall_ms()) - from) : "";
-}
-
-static void put_cell(struct table *t, const struct verb_column *c, const struct json *v)
-{
-    int64_t number = v && v->kind == JSON_INT ? v->number : 0;
-    struct str text = v && v->kind == JSON_TEXT ? v->text : STR("");
-    const char *otherwise = c->otherwise ? c->otherwise : "";
-    char out[HUMAN_SIZE] = "";
-
-    switch (c->kind) {
-    case VERB_NUMBER:
-    case VERB_PRIORITY:
-    case VERB_FAILURES:
-        table_cell(t, c->kind == VERB_FAILURES && number ? TERM_RED : c->colour, "%0*" PRId64,
-                   c->kind == VERB_PRIORITY ? 2 : 1, number);
-        break;
-    case VERB_COUNT:
-        table_cell(t, c->colour, "%u", v ? v->count : 0);
-        break;
-    case VERB_SPAN:
-        table_cell(t, c->colour, "%s", human_span(out, number));
-        break;
-    case VERB_TIME:
-        table_cell(t, c->colour, "%s", number ? human_time(out, number) : "");
-        break;
-    case VERB_STATE:
-        put_state(t, text);
-        break;
-    case VERB_OWNED:
-        put_state(t, number > clock_wall_ms() ? STR("owned") : STR("available"));
-        break;
-    case VERB_TOOK:
-        table_cell(t, c->colour, "%s", time_taken(out, v));
-        break;
-    case VERB_FLAG:
-        put_flag(t, c, v && v->kind == JSON_BOOL && v->truth);
-        break;
-    case VERB_RAW:
-        table_text(t, c->colour, v ? v->raw : str_of(otherwise));
-        break;
-    case VERB_LIST:
-        put_list(t, c->colour, v);
-        break;
-    case VERB_TEXT:
-        table_text(t, c->colour, text.len ? text : str_of(otherwise));
-    }
-}
-
-void verb_print_rows(const struct json *list, const struct verb_column *columns, size_t rows_max)
-{
-    struct table_column heads[TABLE_COLUMNS_MAX];
-    size_t count = 0;
-    for (; columns[count].head.name; count++)
-        heads[count] = columns[count].head;
-    CLEANUP(table_release) struct table t = {.columns = heads, .column_count = count};
-    json_each(item, json_list(list))
-        for (size_t i = 0;
-             i < count && item->kind == JSON_OBJECT && t.value_count < rows_max * count; i++)
-            put_cell(&t, &columns[i], find_member(item, columns[i].member));
-    table_print(&t, stdout);
-}
-
-void verb_print_columns(const struct json *list, const struct verb_column *columns)
-{
-    verb_print_rows(list, columns, UINT32_MAX);
-}
-
 /* Sending and printing. */
 
 /* An object with a session before the members of the reply, as JSON. */
@@ -435,12 +309,75 @@ static int send_request(const struct request *r)
     return print_reply(r, &reply);
 }
 
+/*
+ * A list in pages, as one reply: {"LIST": [...], "next": ...}, where `next` is that of the last
+ * page that was read.
+ */
+
+/* Adds a page to the list. *ret_next: what the reply says, or NULL. */
+static int read_page(struct request *r, struct buf *list, const struct json **ret_next)
+{
+    CLEANUP(buf_release) struct buf path = {0};
+    struct client_reply reply;
+    put_path(r, &path);
+    TRY(client_call(r->client, &reply, NULL, "%s %s", r->verb->method, buf_text(&path)));
+    const struct json *items = json_get(reply.json, r->verb->list);
+    json_each(item, json_list(items))
+        json_put_raw(list, item->raw);
+    *ret_next = json_get(reply.json, "next");
+    r->limit = items && items->kind == JSON_LIST ? items->count : 0;
+    return CMD_OK;
+}
+
+static bool is_more(const struct json *next)
+{
+    return next && next->kind != JSON_NULL;
+}
+
+static const char *next_text(struct client *c, const struct json *next)
+{
+    return arena_text(&c->arena, next->kind == JSON_TEXT ? next->text : next->raw);
+}
+
+static int send_pages(const struct request *first)
+{
+    struct request r = *first;
+    const struct verb_page *page = &r.verb->page;
+    int64_t left = number_of(r.call, "limit", page->limit);
+    CLEANUP(buf_release) struct buf list = {0};
+    const struct json *next;
+    struct err_info e;
+    left = left ? left : INT64_MAX;
+    json_open(&list, '{');
+    json_member_open(&list, r.verb->list, '[');
+    do {
+        r.limit = left < page->len ? left : page->len;
+        TRY(read_page(&r, &list, &next));
+        left -= r.limit;
+        if (is_more(next))
+            r.next = client_quote(r.client, str_of(next_text(r.client, next)));
+    } while (is_more(next) && left > 0 && r.limit > 0);
+    json_close(&list, ']');
+    if (next)
+        json_member_raw(&list, "next", next->raw);
+    json_close(&list, '}');
+    struct client_reply reply = {.status = 200, .body = arena_take(&r.client->arena, &list)};
+    reply.json = json_parse(&r.client->arena, reply.body, &e);
+    int status = print_reply(&r, &reply);
+    if (is_more(next) && !r.call->client.json)
+        client_error("there are more: use --limit, or --%s '%s'", page->by,
+                     next_text(r.client, next));
+    return status;
+}
+
 /* With VERB_EACH, the last operand of the path takes the place of every operand from there on. */
 static int send_all(const struct request *all)
 {
     const struct cmd_call *call = all->call;
     const char *last = strrchr(all->verb->path, '{');
     int fixed = last ? last[1] - '1' : 0, worst = CMD_OK;
+    if (all->verb->page.by)
+        return send_pages(all);
     if (!(all->verb->flags & VERB_EACH))
         return send_request(all);
     for (int i = fixed; i < call->count; i++) {

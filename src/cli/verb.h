@@ -54,6 +54,16 @@ typedef int verb_print_fn(const struct json *reply);
 /* The session of the request whose reply is printed; NULL: it has none. */
 extern const char *verb_session;
 
+/*
+ * A list that the server answers in pages, with `next` where there are more. The pages are read
+ * until there are as many items as --limit says, and shown as one list.
+ */
+struct verb_page {
+    const char *by; /* the field that takes `next`: "after"; NULL: there are no pages */
+    int64_t len;    /* of a page at most */
+    int64_t limit;  /* unless --limit is given; 0: all */
+};
+
 struct verb {
     const char *method;
     const char *path; /* "{1}" is the first operand, "{*}" all of them with commas */
@@ -65,6 +75,7 @@ struct verb {
     unsigned flags;
     const char *session_for; /* VERB_SESSION only when the first operand is one of these words */
     const char *list; /* the member with the list that columns shows; "": the reply is the list */
+    struct verb_page page;
     const struct verb_column *columns; /* up to one without a name */
     verb_print_fn *print;              /* instead; both NULL: nothing is printed */
 };

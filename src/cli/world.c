@@ -39,22 +39,14 @@ static int print_nodes(const struct json *reply)
 
 /* ls */
 
-static int print_tasks(const struct json *reply)
-{
-    static const struct verb_column columns[] = {
-        {{"NODE"}, "node"},
-        {{"TYPE"}, "type"},
-        {{"STATE"}, "state", VERB_STATE},
-        {{"SINCE"}, "since", VERB_TIME},
-        {{"FAILURES", true}, "failures", VERB_FAILURES},
-        {{0}},
-    };
-    struct str next = json_text_of(reply, "next");
-    verb_print_columns(json_get(reply, "tasks"), columns);
-    if (next.len)
-        client_error("there are more: use --after '%.*s'", STR_ARGS(next));
-    return CMD_OK;
-}
+static const struct verb_column TASKS[] = {
+    {{"NODE"}, "node"},
+    {{"TYPE"}, "type"},
+    {{"STATE"}, "state", VERB_STATE},
+    {{"SINCE"}, "since", VERB_TIME},
+    {{"FAILURES", true}, "failures", VERB_FAILURES},
+    {{0}},
+};
 
 /* Without WORLD it is another request, and the options are not sent. */
 static int run_ls(const struct cmd_call *call)
@@ -134,10 +126,11 @@ static const struct cmd *const COMMANDS[] = {
         CMD_OPTIONS(
             {"state", "pending|working|completed", "The state of the tasks. Default: pending.",
              option_choice},
-            {"limit", "N", "At most N; 0: 100000. Default: 1000.", option_number, NULL, 0, 100000},
+            {"limit", "N", "At most N; 0: all. Default: 1000.", option_number, NULL, 0, INT32_MAX},
             {"after", "NODE", "Start after this node, in the order of names.", option_text}),
         CMD_JSON, run_ls,
-        .verb = &(const struct verb){"GET", "/v1/worlds/{1}/tasks", .print = print_tasks}),
+        .verb = &(const struct verb){"GET", "/v1/worlds/{1}/tasks", .list = "tasks",
+                                     .page = {"after", 10000, 1000}, .columns = TASKS}),
     VERB_CMD("world tree", "show the tree of a world", "WORLD",
              "Shows the tree of a world and the state of each task.", NULL, "GET",
              "/v1/worlds/{1}/tree", .print = print_tree),

@@ -335,6 +335,8 @@ void http_put_value(struct http_request *r)
         http_reply_errorf(r, 409, "'%.*s' is set already", STR_ARGS(in->key));
         return;
     }
+    if (!dag_audit_input(r, in->key, in->value))
+        return;
     struct node_datum *v = node_value(n, in->key);
     if (in->start.len && !put_piece(r, d, n))
         return;

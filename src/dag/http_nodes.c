@@ -190,7 +190,7 @@ void http_post_nodes(struct http_request *r)
         http_reply_err(r, err, why.text);
         return;
     }
-    if (!dag_may_add(r, &draft)) {
+    if (!dag_may_add(r, &draft) || !dag_audit_add(r, in->nodes, &draft)) {
         draft_release(&draft);
         return;
     }
@@ -276,7 +276,7 @@ void http_delete_node(struct http_request *r)
     CLEANUP(plan_changes_release) struct plan_changes all = {0};
     struct err_info why;
 
-    if (!n || !dag_may_change(r, n))
+    if (!n || !dag_may_change(r, n) || !dag_audit_ids(r, &(int64_t){(int64_t)n->id}, 1))
         return;
     struct dag_call *c = dag_call_new(r);
     if (in->chain)

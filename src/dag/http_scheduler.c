@@ -97,7 +97,8 @@ static void on_change(void *arg, int err)
 void http_put_kill(struct http_request *r)
 {
     struct dag *d = r->arg;
-    if (!nodes_may_change(r))
+    const struct dag_in *in = r->in;
+    if (!nodes_may_change(r) || !dag_audit_ids(r, in->ids, in->id_count))
         return;
     struct dag_call *c = nodes_call(r);
     for (size_t i = 0; i < c->count; i++)
@@ -117,6 +118,8 @@ void http_put_retry(struct http_request *r)
             http_reply_error(r, 409, why.text);
             return;
         }
+    if (!dag_audit_ids(r, in->ids, in->id_count))
+        return;
     struct dag_call *c = nodes_call(r);
     for (size_t i = 0; i < c->count; i++) {
         struct dag_node *n = graph_find(&d->graph, (uint64_t)c->ids[i]);

@@ -35,7 +35,7 @@ static const struct dag_node *sender(const struct http_request *r)
 
 static bool forbid(struct http_request *r, const char *what)
 {
-    http_reply_errorf(r, 403, "%s may %s", r->who->name, what);
+    http_forbid_what(r, what);
     return false;
 }
 

@@ -110,10 +110,7 @@ static void append_output(struct run *r, enum run_stream s, const char *p, size_
 {
     output_put(&r->outputs[s], p, len, r->cap_len);
     output_put(&r->outputs[RUN_MIXED], p, len, r->cap_len);
-    if (r->log_fd >= 0 && write(r->log_fd, p, len) < 0) {
-        close(r->log_fd); /* the command does not fail because the log cannot be written */
-        r->log_fd = -1;
-    }
+    run_log_put(&r->log_fd, p, len);
 }
 
 /* Reads once. Returns whether it has read something. */
@@ -369,15 +366,4 @@ void runner_close(struct runner *rr)
     uv_close((uv_handle_t *)&rr->poll, on_closed);
     uv_close((uv_handle_t *)&rr->timer, on_closed);
     uv_close((uv_handle_t *)&rr->reaper, on_closed);
-}
-
-int run_make_log_dir(const char *dir, struct err_info *ret_error)
-{
-    struct stat st;
-    if (mkdir(dir, 0700) && errno != EEXIST)
-        return err_set_errno(ret_error, errno, "cannot create the log directory %s", dir);
-    int error = stat(dir, &st) ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
-    if (!error && faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS))
-        error = errno;
-    return error ? err_set_errno(ret_error, error, "cannot use the log directory %s", dir) : 0;
 }

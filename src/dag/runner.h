@@ -110,13 +110,6 @@ const struct run_output *run_output(const struct run *r, enum run_stream s);
 /* SIGTERM now, SIGKILL after the grace period. `done` is called as usual, with RUN_KILLED. */
 void run_kill(struct run *r, int64_t grace_ms);
 
-/*
- * Creates the directory for the complete output of runs if it is missing (not its parents), and
- * checks that files can be created in it: later, a log that cannot be written does not fail a
- * command.
- */
-int run_make_log_dir(const char *dir, struct err_info *ret_error);
-
 /* To be called after `done`. */
 void run_free(struct run *r);
 

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "dag/orphans.h"
+#include "dag/run_log.h"
 #include "dag/runner.h"
 
 enum { RUNNER_STACK_LEN = 64 * 1024, KERNEL_SIGNALS = 64 };

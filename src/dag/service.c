@@ -7,17 +7,20 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
+#include "dag/run_log.h"
 #include "server/auth.h"
 #include "server/ground.h"
 #include "server/leader.h"
 
-enum { AGAIN_MS = 500, PRINTED_MS = 50 };
+enum {
+    AGAIN_MS = 500,
+    PRINTED_MS = 50,
+};
 
 int64_t dag_now_ms(const struct dag *d)
 {
@@ -367,19 +370,12 @@ static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state}
 static int64_t agent_jobs;
 static const char *log_dir;
 
-static const char *count_cores(void)
-{
-    static char text[24];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    snprintf(text, sizeof text, "%ld", cores > 0 ? cores : 1);
-    return text;
-}
-
 static const struct option OPTIONS[] = {
     {"jobs", "N",
      "Run at most N commands of the DAG at a time in this process; 0: leave them to\n"
      "agents. Default: the number of cores.",
-     option_number, &agent_jobs, 0, 100000, .find_initial = count_cores, .flags = OPTION_RELOADS},
+     option_number, &agent_jobs, 0, 100000, .find_initial = serve_agent_default_jobs,
+     .flags = OPTION_RELOADS},
     {"log-dir", "DIR",
      "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
      option_text, &log_dir},
@@ -414,7 +410,7 @@ static struct dag *open_dag(struct context *h)
     struct dag *d = mem_zalloc(sizeof *d);
     d->context = h;
     d->log_dir = log_dir;
-    d->jobs = (uint32_t)agent_jobs;
+    d->jobs = serve_agent_jobs(agent_jobs);
     d->timer_at = INT64_MAX;
     d->adding_end = &d->adding;
     d->agent.ahead_last = &d->agent.ahead;
@@ -449,7 +445,7 @@ static bool runs(void *arg, uint64_t node, uint32_t attempt)
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     if (log_dir)
-        TRY(run_make_log_dir(log_dir, ret_error));
+        TRY(run_log_make_dir(log_dir, ret_error));
     struct dag *d = open_dag(h);
     if (h->events)
         events_know(h->events, &EVENT_WORDS);
@@ -474,7 +470,7 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
 static void module_reload(void *module)
 {
     struct dag *d = module;
-    d->jobs = (uint32_t)agent_jobs;
+    d->jobs = serve_agent_jobs(agent_jobs);
     dag_soon(d);
 }
 

@@ -281,7 +281,9 @@ void dag_wake_all(struct dag *d, const char *kind, int64_t number);
 /* The token of a run (struct run_spec): the DAG's client, the node, the attempt. */
 #define DAG_RUN_TOKEN "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32
 
-/* The built-in agent. */
+/* The built-in agent. How many jobs: one per core; what is wanted, or the descriptors allow. */
+const char *serve_agent_default_jobs(void);
+uint32_t serve_agent_jobs(int64_t wanted);
 void serve_agent_schedule(struct dag *d); /* claims nodes for the free jobs */
 void serve_agent_kill(struct dag *d, struct dag_node *n);
 int64_t serve_agent_tick(struct dag *d, int64_t now_ms); /* returns when to call it again */
@@ -331,6 +333,11 @@ struct dag_node *http_node(struct http_request *r);
 bool dag_may_change(struct http_request *r, const struct dag_node *n);
 bool dag_may_add(struct http_request *r, const struct draft *draft);
 bool dag_may_be_agent(struct http_request *r);
+
+/* Lines of the audit log, before a change is made. False after an answer. */
+bool dag_audit_add(struct http_request *r, const struct json *nodes, const struct draft *draft);
+bool dag_audit_ids(struct http_request *r, const int64_t *ids, size_t count);
+bool dag_audit_input(struct http_request *r, struct str key, const struct json *value);
 
 /* The token of the command of a node that runs, in the arena; NULL: it needs none. */
 const char *dag_password(const struct dag *d, const struct dag_node *n, struct arena *a);

@@ -319,7 +319,7 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
         .timeout_at = INT64_MAX,
     };
     if (!error && spec->log_path) /* first: a run that has started has a log */
-        r->log_fd = open(spec->log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        r->log_fd = run_log_open(spec->log_path);
     if (!error)
         error = begin(rr, r, spec, path);
     if (error) {

@@ -28,23 +28,26 @@ static struct str credential_of(const struct head *h)
     return token;
 }
 
-void http_peer(const struct http_request *r, struct http_peer *ret_peer)
+/* Who is at the other end does not change, so it is asked for once. */
+static void find_peer(struct conn *c)
 {
-    const struct conn *c = ((const struct exchange *)r)->conn;
-    struct http_peer peer = {.is_unix = c && c->listener->is_unix, .user = (uid_t)-1};
+    struct http_peer peer = {.is_unix = c->listener->is_unix, .user = (uid_t)-1};
     struct sockaddr_storage address = {0};
     struct ucred user;
     socklen_t user_len = sizeof user;
     int len = sizeof address;
     if (peer.is_unix) {
-        if (!getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &user, &user_len))
+        if (!getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &user, &user_len)) {
             peer.user = user.uid;
+            peer.pid = user.pid;
+        }
         snprintf(peer.address, sizeof peer.address, "unix");
-    } else if (c && !uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&address, &len)) {
+    } else if (!uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&address, &len)) {
         listener_put_address(peer.address, sizeof peer.address, &address);
         peer.is_loopback = address_is_loopback(&address);
     }
-    *ret_peer = peer;
+    c->peer = peer;
+    c->peer_known = true;
 }
 
 static bool is_fresh(const struct conn *c, struct str credential)
@@ -61,23 +64,35 @@ static struct identity *identify(struct exchange *x)
     struct conn *c = x->conn;
     const struct http_options *o = &c->server->options;
     struct str credential = credential_of(&x->request.head);
-    struct http_peer peer;
     if (is_fresh(c, credential))
         return c->who;
-    http_peer(&x->request, &peer);
     identity_drop(c->who);
-    c->who = o->identify(o->access_arg, &peer, credential);
+    c->who = o->identify(o->access_arg, &c->peer, credential);
     c->who_generation = *o->generation;
     c->credential.len = 0;
     buf_put_str(&c->credential, credential);
     return c->who;
 }
 
-static void tell_refused(struct exchange *x, int status)
+static void tell_refused(struct exchange *x, int status, enum http_refusal why)
 {
     const struct http_options *o = &x->server->options;
     if (o->refused)
-        o->refused(o->access_arg, &x->request, status);
+        o->refused(o->audit_arg, &x->request, status, why);
+}
+
+void access_answered(struct exchange *x, int status)
+{
+    const struct http_options *o = &x->server->options;
+    if (x->request.audit && o->answered)
+        o->answered(o->audit_arg, &x->request, status);
+    x->request.audit = 0;
+}
+
+const char *http_action(const struct http_request *r)
+{
+    const struct router_row *row = ((const struct exchange *)r)->row;
+    return row ? row->route->id : "";
 }
 
 bool http_may(const struct http_request *r, unsigned roles)
@@ -95,16 +110,22 @@ void http_forbid(struct http_request *r, unsigned roles)
     CLEANUP(buf_release) struct buf needed = {0}, has = {0};
     roles_put(&needed, roles);
     roles_put(&has, r->who->roles);
-    tell_refused((struct exchange *)r, 403);
+    tell_refused((struct exchange *)r, 403, HTTP_REFUSED_ROLE);
     http_reply_errorf(r, 403, "this needs the role %s; %s has %s", buf_text(&needed), r->who->name,
                       buf_text(&has));
 }
 
 void http_forbid_name(struct http_request *r, struct str name)
 {
-    tell_refused((struct exchange *)r, 403);
+    tell_refused((struct exchange *)r, 403, HTTP_REFUSED_LIMIT);
     http_reply_errorf(r, 403, "%s is limited, and may not use '%.*s'", r->who->name,
                       STR_ARGS(name));
+}
+
+void http_forbid_what(struct http_request *r, const char *may)
+{
+    tell_refused((struct exchange *)r, 403, HTTP_REFUSED_LIMIT);
+    http_reply_errorf(r, 403, "%s may %s", r->who->name, may);
 }
 
 void access_deny(struct exchange *x)
@@ -119,7 +140,7 @@ static void deny_later(struct exchange *x)
 {
     x->conn->last_request = true;
     x->conn->denied = x;
-    tell_refused(x, 401);
+    tell_refused(x, 401, HTTP_REFUSED_TOKEN);
 }
 
 /* The client is nobody known: a token could help. */
@@ -135,7 +156,7 @@ static void ask_for_token(struct exchange *x, unsigned roles)
         buf_printf(&why, "a token is needed");
     }
     buf_printf(&why, ": use the Unix socket of the server, or Authorization: Bearer TOKEN");
-    tell_refused(x, 401);
+    tell_refused(x, 401, x->request.who->roles ? HTTP_REFUSED_ROLE : HTTP_REFUSED_TOKEN);
     http_add_header(&x->request, "WWW-Authenticate", STR("Bearer"));
     exchange_refuse(x, 401, buf_text(&why));
 }
@@ -146,6 +167,9 @@ bool access_check(struct exchange *x)
     unsigned roles = x->row ? x->row->route->flags & ROLE_ALL : 0;
     if (!x->server->options.identify || (x->row && x->row->route->flags & ROUTE_OPEN))
         return true;
+    if (!x->conn->peer_known)
+        find_peer(x->conn);
+    r->peer = x->conn->peer;
     struct identity *who = identify(x);
     if (!who) {
         deny_later(x);
@@ -185,7 +209,7 @@ bool access_reaches(struct exchange *x)
         f++;
     if (f->name.p && name_is_reached(r, f))
         return true;
-    tell_refused(x, 403);
+    tell_refused(x, 403, HTTP_REFUSED_LIMIT);
     http_reply_errorf(r, 403, "%s is limited to some names, and this is beyond them", r->who->name);
     return false;
 }

@@ -139,10 +139,15 @@ size_t http_topic_parked(struct http_topic *t, uint64_t key)
     return count;
 }
 
-/* One that need not wait any more is posted. */
+/* One that need not wait any more is posted; one that is too many is refused. */
 static void topic_park(struct exchange *x)
 {
     struct http_topic *t = x->watch.topic;
+    if (!limits_enter(x)) {
+        topic_unpark(x);
+        limits_refuse_wait(x);
+        return;
+    }
     uint64_t began_ms = x->came_ns / 1000000;
     x->wait_end_ms = began_ms + (uint64_t)x->wait_ms;
     x->over = x->wait_end_ms <= uv_now(x->server->loop);
@@ -273,14 +278,16 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-void work_submit(struct exchange *x)
+bool work_submit(struct exchange *x)
 {
     struct workers *w = &x->server->workers;
     struct err_info e;
+    LOCKED(&w->lock);
+    if (w->queued >= x->server->options.waits_max)
+        return false;
     x->away = true;
     x->away_next = NULL;
     atomic_store(&x->holds, 2);
-    LOCKED(&w->lock);
     *w->last = x;
     w->last = &x->away_next;
     w->queued++;
@@ -290,6 +297,7 @@ void work_submit(struct exchange *x)
     else if (!w->count)
         err_fatal("%s", e.text);
     pthread_cond_signal(&w->more);
+    return true;
 }
 
 void workers_init(struct workers *w)
@@ -317,6 +325,7 @@ static void drop_detached(struct exchange *x)
         topic_unpark(x);
     if (x->status == 0 || x->status >= 400) /* the handler did not run, or took nothing */
         topic_pass_on(x);
+    access_answered(x, x->status);
     x->server->detached--;
     exchange_free(x);
 }

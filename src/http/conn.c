@@ -17,13 +17,11 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
 
 enum {
     KEEP_CAP = 4096, /* an empty buffer larger than this is freed */
-    REFUSAL_SAID_MS = 10 * 1000,
 };
 
 static void pump(struct conn *c);
@@ -62,6 +60,7 @@ static void pump_due(struct http_server *s)
 void conns_pump(uv_prepare_t *rest)
 {
     struct http_server *s = rest->data;
+    admit_more(s);
     pump_due(s);
     if (s->options.rest && s->options.rest(s->options.rest_arg))
         pump_due(s);
@@ -241,16 +240,12 @@ static void on_end(struct conn *c)
         uv_read_stop((uv_stream_t *)&c->tcp);
 }
 
-/*
- * A connection beyond the maximum gets its 503 when it sends a request, not when it is accepted: a
- * client that reconnects at once would otherwise keep libuv in its accept loop.
- */
 static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
     struct conn *c = stream->data;
     if (len < 0) {
         on_end(c);
-    } else if (len > 0 && c->refused && !c->last_request) {
+    } else if (len > 0 && c->guest.refused && !c->last_request) {
         exchange_refuse(exchange_new(c, "", 0), 503, "too many connections");
     } else if (len > 0 && !c->last_request) {
         conn_take(c, buf->base, (size_t)len);
@@ -342,22 +337,11 @@ void conn_finish(struct conn *c)
         set_phase(c, CONN_LINGER);
 }
 
-/* Logged at most once in REFUSAL_SAID_MS. */
-static void log_refusal(struct http_server *s)
-{
-    uint64_t now = uv_now(s->loop);
-    s->refused_ever++;
-    if (s->refused_said_ms && now - s->refused_said_ms < REFUSAL_SAID_MS)
-        return;
-    s->refused_said_ms = now;
-    log_warning("%zu connections: no more are taken for now", s->conn_max);
-}
-
 void conn_accept(uv_stream_t *listener, int status)
 {
-    const struct listener *l = listener->data;
+    struct listener *l = listener->data;
     struct http_server *s = l->server;
-    if (status) /* the client has left, or the system is out of a resource */
+    if (!admit_now(l, status))
         return;
     struct conn *c = mem_zalloc(sizeof *c);
     c->server = s;
@@ -372,15 +356,11 @@ void conn_accept(uv_stream_t *listener, int status)
     s->conns = c;
     if (++s->conn_count > s->conn_peak)
         s->conn_peak = s->conn_count;
-    c->refused = s->conn_count - s->refused_count > s->conn_max;
-    s->refused_count += c->refused;
-    if (c->refused)
-        log_refusal(s);
     if (uv_accept(listener, (uv_stream_t *)&c->tcp) || uv_fileno((uv_handle_t *)&c->tcp, &c->fd) ||
-        s->refused_count > s->refusals_max) {
+        !admit(c)) {
         conn_close(c);
         return;
     }
     UV_CHECK(uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read));
-    set_phase(c, c->refused ? CONN_LINGER : CONN_IDLE);
+    set_phase(c, c->guest.refused ? CONN_LINGER : CONN_IDLE);
 }

@@ -13,6 +13,8 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
+#include "base/door.h"
+#include "base/file_limit.h"
 #include "http/metrics.h"
 #include "http/server.h"
 
@@ -38,10 +40,12 @@ struct exchange {
     bool streaming; /* the head of the answer was written */
     bool undrained; /* call `drained` when the client has read everything */
     bool away;      /* on a worker */
+    bool has_place; /* among the requests that wait */
 
     /* What a worker passes to the loop. */
     atomic_int holds; /* the running handler, the pending outcome; the last one posts */
     int status;
+    enum http_limit limit; /* why it is refused */
     const char *content_type;
     struct exchange *away_next; /* in the queue to the workers, or of what was posted */
 
@@ -86,6 +90,7 @@ struct listener {
     };
     struct http_server *server;
     bool is_unix;         /* the kernel knows the user at the other end */
+    bool waits;           /* a connection waits for the next turn of the loop */
     bool any_address;     /* every address of the machine */
     char url[160];        /* "http://127.0.0.1:8048", "unix:/run/drover.sock" */
     char port_suffix[16]; /* ":8048" */
@@ -98,6 +103,7 @@ struct conn {
     struct conn *due_next, **due_link; /* list of those to pump; NULL: not in it */
     uv_tcp_t tcp;                      /* or a Unix socket: libuv treats both alike */
     uv_os_fd_t fd;                     /* of tcp */
+    struct door_guest guest;
     uv_timer_t timer;
     uv_write_t write;
     uv_shutdown_t shutdown;
@@ -105,6 +111,8 @@ struct conn {
     enum conn_phase phase;
     uint64_t deadline_ms; /* of the phase, in the loop's time; 0: none */
 
+    struct http_peer peer;
+    bool peer_known;
     struct identity *who;    /* of the last request; NULL: none yet, or nobody is identified */
     struct buf credential;   /* that it had */
     uint64_t who_generation; /* of the rights, then */
@@ -125,7 +133,6 @@ struct conn {
     bool cutting;      /* parsing; the answers are written together afterwards */
     bool ended;        /* the client has closed its side */
     bool lingering;    /* everything was written, and the client has yet to close */
-    bool refused;      /* beyond the maximum */
     bool closing;
     int open_handles;
 };
@@ -170,9 +177,11 @@ struct http_server {
     struct conn *due;  /* to pump then */
 
     struct conn *conns;
-    size_t conn_count, conn_peak, conn_max, refusals_max;
-    size_t refused_count; /* of conn_count: beyond the maximum, and about to close */
-    uint64_t refused_ever, refused_said_ms;
+    size_t conn_count, conn_peak;
+    struct door door;
+    size_t accepted; /* in this turn of the loop */
+    size_t waiting;  /* requests that wait */
+    struct refusals refusals[HTTP_LIMITS];
     bool closing;
     char date[64]; /* the header, made in this second of the loop's clock */
     size_t date_len;
@@ -231,7 +240,7 @@ void reply_with(struct http_request *r, int status, const char *code, const char
 
 void workers_init(struct workers *w);
 void workers_release(struct workers *w);
-void work_submit(struct exchange *x);
+bool work_submit(struct exchange *x); /* false: too many queue */
 void work_settle(struct exchange *x); /* the handler has returned; or has answered or parked it */
 void server_take_posted(uv_async_t *came);
 
@@ -249,12 +258,29 @@ uint64_t topic_due_ms(const struct conn *c);
 bool access_check(struct exchange *x);
 bool access_reaches(struct exchange *x); /* the same, by the names in its fields */
 void access_deny(struct exchange *x);    /* the answer to a wrong token, when its time has come */
+void access_answered(struct exchange *x, int status); /* for the audit; 0: the client left */
 
 /* server.c */
 
 void server_free_if_done(struct http_server *s);                 /* after http_close() */
 void server_forget(struct http_server *s, struct conn *c);       /* takes it off the list */
 void server_metrics_count(const struct exchange *x, int status); /* counts an answer */
+
+/* admit.c */
+
+void admit_open(struct http_server *s);
+bool admit(struct conn *c); /* also one that is refused and will be told; false: it must close */
+bool admit_now(struct listener *l, int status); /* false: not, or in the next turn of the loop */
+void admit_more(struct http_server *s);         /* the next turn */
+void admit_metrics(struct http_server *s, struct metrics *m);
+
+/* limits.c */
+
+void limits_count(struct exchange *x); /* its answer leaves */
+bool limits_enter(struct exchange *x); /* takes a place among those that wait; false: full */
+void limits_refuse_wait(struct exchange *x);
+void limits_leave(struct exchange *x); /* it ends */
+void limits_metrics(struct http_server *s, struct metrics *m);
 
 /* listener.c */
 

@@ -291,7 +291,7 @@ static void get_events(struct http_request *r)
 {
     struct events *e = r->arg;
     uint64_t sent;
-    if (!find_start(e, r, &sent) || !are_filters_known(e, r))
+    if (!find_start(e, r, &sent) || !are_filters_known(e, r) || !http_may_wait(r))
         return;
     http_add_header(r, "Cache-Control", STR("no-store"));
     if (http_stream_begin(r, "text/event-stream"))

@@ -56,6 +56,7 @@ void exchange_free(struct exchange *x)
     struct http_server *s = x->server;
     identity_drop(x->request.who);
     x->request.who = NULL;
+    limits_leave(x);
     if (s->spare_count == SPARE_MAX) {
         release(x);
         return;
@@ -100,6 +101,7 @@ void exchange_abandon(struct exchange *x)
     }
     if (x->waits)
         topic_unpark(x);
+    access_answered(x, 0);
     if (!x->answered && x->request.gone)
         x->request.gone(&x->request);
     exchange_free(x);
@@ -125,10 +127,10 @@ void exchange_run(struct exchange *x)
     x->fields.len = 0;
     r->arg = x->row->table->arg;
     r->handler_data = NULL;
-    if (x->row->route->flags & ROUTE_WORKER)
-        work_submit(x);
-    else
+    if (!(x->row->route->flags & ROUTE_WORKER))
         request_handle(x);
+    else if (!work_submit(x))
+        limits_refuse_wait(x);
 }
 
 void http_take_memory(struct http_request *r, struct http_memory *ret_memory)
@@ -156,7 +158,8 @@ void exchange_refuse(struct exchange *x, int status, const char *reason)
     x->closes = true;
     x->conn->reading = NULL;
     x->conn->last_request = true;
-    http_reply_error(&x->request, status, reason);
+    reply_with(&x->request, status, status == 503 ? drover_err_name(DROVER_TOO_MANY) : NULL, NULL,
+               reason);
 }
 
 /* Whether a type is application/json, with or without parameters. */

@@ -13,6 +13,8 @@
 
 enum { ANSWER_HEAD_LEN = 256 }; /* roughly */
 
+#define RETRY_AFTER "1" /* seconds, in every answer 503 */
+
 /* A status and its line, ready to be copied: every request needs one. */
 struct status_row {
     int number;
@@ -139,6 +141,8 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
     if (status >= 400)
         topic_pass_on(x);
     server_metrics_count(x, status);
+    access_answered(x, status);
+    limits_count(x);
     x->closes |= c->last_request && x == c->last;
     put_answer(target_of(x), x, status, content_type, body);
     conn_answered(c);
@@ -192,7 +196,10 @@ void reply_with(struct http_request *r, int status, const char *code, const char
                 const char *message)
 {
     CLEANUP(buf_release) struct buf body = {0};
-    if (status >= 500 && ((struct exchange *)r)->row)
+    const struct exchange *x = (const struct exchange *)r;
+    if (status == 503)
+        http_add_header(r, "Retry-After", STR(RETRY_AFTER));
+    if (status >= 500 && x->row && !x->limit)
         log_failure(r, status, message);
     put_errors(&body, &message, 1, code ? code : status_of(status)->code, field);
     http_reply(r, status, buf_str(&body));
@@ -299,8 +306,7 @@ bool http_stream_send(struct http_request *r, struct str data)
     if (!data.len)
         return true;
     if (b->len + c->writing.len + data.len > HTTP_STREAM_UNSENT_MAX) {
-        r->gone = NULL;
-        conn_close(c);
+        http_stream_abort(r);
         return false;
     }
     if (!r->head.http_1_0)
@@ -325,4 +331,10 @@ void http_stream_end(struct http_request *r)
         buf_put_str(target_of(x), STR("0\r\n\r\n"));
     x->answered = true;
     conn_answered(x->conn);
+}
+
+void http_stream_abort(struct http_request *r)
+{
+    r->gone = NULL;
+    conn_close(((struct exchange *)r)->conn);
 }

@@ -6,36 +6,13 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
 #include "http/conn.h"
 
-enum {
-    OTHER_FILES = 128, /* descriptors left for journal, snapshot and the rest */
-    REFUSALS_MIN = 64, /* connections beyond the maximum that are accepted and get 503 */
-    REFUSALS_MAX = 8192,
-    FLOOD_CONNECTIONS = 1024,
-};
-
-/*
- * Connections must not use up the descriptors that the journal needs. Of the rest, some are for
- * connections beyond the maximum, which get 503.
- */
-static void set_limits(struct http_server *s, size_t wanted)
-{
-    struct rlimit limit;
-    size_t files = SIZE_MAX;
-    if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur != RLIM_INFINITY)
-        files = (size_t)limit.rlim_cur;
-    files = files > OTHER_FILES + REFUSALS_MIN ? files - OTHER_FILES - REFUSALS_MIN : 1;
-    s->conn_max = wanted < files ? wanted : files;
-    s->refusals_max = REFUSALS_MIN + files - s->conn_max;
-    if (s->refusals_max > REFUSALS_MAX)
-        s->refusals_max = REFUSALS_MAX;
-}
+enum { FLOOD_CONNECTIONS = 1024 };
 
 static void on_all_closed(uv_handle_t *came)
 {
@@ -85,7 +62,7 @@ void server_forget(struct http_server *s, struct conn *c)
     if (c->next)
         c->next->prev = c->prev;
     s->conn_count--;
-    s->refused_count -= c->refused;
+    door_leave(&s->door, &c->guest);
     give_memory_back(s);
     server_free_if_done(s);
 }
@@ -96,12 +73,6 @@ static double read_connections(void *arg)
 {
     const struct http_server *s = arg;
     return (double)s->conn_count;
-}
-
-static double read_refused(void *arg)
-{
-    const struct http_server *s = arg;
-    return (double)s->refused_ever;
 }
 
 static void register_route(struct metrics *m, struct route_metrics *f, const char *method,
@@ -133,8 +104,8 @@ static void register_metrics(struct http_server *s)
     register_route(m, &s->route_metrics[s->router.count], "", "");
     metrics_read(m, "drover_http_connections", "gauge", NULL, "Connections that are open.",
                  read_connections, s);
-    metrics_read(m, "drover_http_connections_refused_total", "counter", NULL,
-                 "Connections that were one too many.", read_refused, s);
+    admit_metrics(s, m);
+    limits_metrics(s, m);
 }
 
 static void log_request(const struct exchange *x, int status)
@@ -213,7 +184,9 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
         s->options.idle_timeout_ms = HTTP_IDLE_TIMEOUT_MS;
     if (!s->options.write_timeout_ms)
         s->options.write_timeout_ms = HTTP_WRITE_TIMEOUT_MS;
-    set_limits(s, o->connections_max ? o->connections_max : HTTP_CONNECTIONS_MAX);
+    if (!s->options.waits_max)
+        s->options.waits_max = HTTP_WAITS_MAX;
+    admit_open(s);
     s->loop = loop;
     pthread_mutex_init(&s->lock, NULL);
     s->posted_last = &s->posted;
@@ -231,7 +204,9 @@ void http_change(struct http_server *s, const struct http_options *o)
     s->options.request_timeout_ms = o->request_timeout_ms;
     s->options.hosts = o->hosts;
     s->options.host_count = o->host_count;
-    set_limits(s, o->connections_max);
+    s->options.waits_max = o->waits_max;
+    s->door.max = o->connections_max;
+    s->door.max_of_address = o->connections_per_address;
 }
 
 int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_server **ret_server,

@@ -50,6 +50,7 @@ enum {
     HTTP_VALUES_MAX = 512 * 1024, /* JSON values in a body: 32 MiB of memory */
     HTTP_LARGE_VALUES_MAX = 16 * 1024 * 1024,
     HTTP_CONNECTIONS_MAX = 16384,
+    HTTP_WAITS_MAX = 32768,
     HTTP_PIPELINE_MAX = 64,               /* requests of one connection without an answer yet */
     HTTP_UNSENT_LEN_MAX = 256 * 1024,     /* unread answers above this stop reading requests */
     HTTP_STREAM_UNSENT_MAX = 1024 * 1024, /* a client this far behind its stream is disconnected */
@@ -64,6 +65,15 @@ enum {
     HTTP_LINGER_MS = 1000,               /* after the last answer, for the client to close */
 };
 
+/* The other end of a connection. */
+struct http_peer {
+    bool is_unix; /* connected by a Unix socket */
+    uid_t user;   /* on a Unix socket; -1: unknown */
+    pid_t pid;    /* likewise; it may have ended since, and another may have its number */
+    bool is_loopback;
+    char address[64]; /* "127.0.0.1:40112", "unix"; empty: it has left */
+};
+
 struct http_request {
     struct arena arena;                  /* freed with the request */
     struct str params[ROUTE_PARAMS_MAX]; /* the "{name}" parts of the path, percent-encoded */
@@ -73,6 +83,8 @@ struct http_request {
     const struct json *json; /* the body; NULL: none, or a route without fields */
     void *arg;               /* of the route table */
     struct identity *who;    /* who sent it; NULL: anybody may do everything */
+    struct http_peer peer;   /* from where, unless the route is open to anybody */
+    uint64_t audit;          /* not 0: `answered` is called for it (http_options) */
 
     /* Set by a handler of the loop that answers later. */
     void (*gone)(struct http_request *r);
@@ -111,6 +123,16 @@ bool http_may(const struct http_request *r, unsigned roles);
 bool http_reaches(const struct http_request *r, enum identity_scope scope, struct str name);
 void http_forbid(struct http_request *r, unsigned roles);
 void http_forbid_name(struct http_request *r, struct str name); /* beyond the limits */
+void http_forbid_what(struct http_request *r, const char *may); /* "may change only its own" */
+const char *http_action(const struct http_request *r); /* the id of its route; "": it has none */
+
+/*
+ * 503 with Retry-After, because a limit is reached: the client may try again, and nothing has
+ * happened. Such answers are counted, and logged once in a while.
+ */
+enum http_limit { HTTP_LIMIT_NONE, HTTP_LIMIT_WAITS, HTTP_LIMIT_SESSIONS, HTTP_LIMITS };
+
+void http_reply_busy(struct http_request *r, enum http_limit limit, const char *message);
 
 /* Several reasons at once; the code is that of err. */
 void http_reply_reasons(struct http_request *r, int err, const char *const *reasons, size_t count);
@@ -143,6 +165,9 @@ bool http_stream_begin(struct http_request *r, const char *content_type);
 bool http_stream_send(struct http_request *r, struct str data);
 size_t http_stream_unsent(const struct http_request *r);
 void http_stream_end(struct http_request *r);
+
+/* Disconnects, so that the client does not take what it got for the whole. */
+void http_stream_abort(struct http_request *r);
 
 /*
  * Topics: what requests wait for: "a task of this type may have come", "this session has ended".
@@ -208,6 +233,13 @@ struct http_watch http_watch(struct http_request *r, struct http_topic *t, const
  */
 bool http_park(struct http_request *r, const struct http_watch *w, int64_t wait_ms);
 
+/*
+ * For handlers of the loop that keep a request without parking it: takes a place among the requests
+ * that wait, until this one is answered or gone. False after an answer: there are too many. A
+ * request that is parked takes one by itself.
+ */
+bool http_may_wait(struct http_request *r);
+
 /* Whether the handler runs for the last time because the time to wait is up. */
 bool http_wait_over(const struct http_request *r);
 
@@ -224,15 +256,13 @@ size_t http_topic_parked(struct http_topic *t, uint64_t key);
 
 struct metrics;
 
-/* The other end of a connection. */
-struct http_peer {
-    bool is_unix; /* connected by a Unix socket */
-    uid_t user;   /* on a Unix socket; -1: unknown */
-    bool is_loopback;
-    char address[64]; /* "127.0.0.1:40112", "unix"; empty: it has left */
+/* Why a request was answered with 401 or 403. */
+enum http_refusal {
+    HTTP_REFUSED_TOKEN, /* it is missing or wrong */
+    HTTP_REFUSED_ROLE,
+    HTTP_REFUSED_LIMIT, /* beyond what the sender may reach */
+    HTTP_REFUSALS,
 };
-
-void http_peer(const struct http_request *r, struct http_peer *ret_peer);
 
 struct http_options {
     const struct sockaddr_storage *addresses; /* port 0: any free one */
@@ -241,17 +271,27 @@ struct http_options {
     size_t socket_count;
     int64_t request_timeout_ms; /* 0: HTTP_REQUEST_TIMEOUT_MS, and so on */
     int64_t idle_timeout_ms, write_timeout_ms;
-    size_t connections_max; /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
+    size_t connections_max;         /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
+    size_t connections_per_address; /* 0: a quarter; those of this machine have no limit */
+    size_t waits_max;               /* requests that wait; 0: HTTP_WAITS_MAX */
 
     /*
      * Recognises a client by where it comes from and its token, which is empty if it has none:
      * returns a reference; NULL: the token is wrong. NULL: anybody may do everything. A change of
-     * *generation ends what was recognised before. refused: a request was answered with 401 or 403.
+     * *generation ends what was recognised before.
      */
     struct identity *(*identify)(void *access_arg, const struct http_peer *peer, struct str token);
-    void (*refused)(void *access_arg, const struct http_request *r, int status);
     const atomic_uint_fast64_t *generation;
     void *access_arg;
+
+    /*
+     * refused: a request is answered with 401 or 403, on any thread. answered, on the loop: one
+     * whose handler has set `audit` has this status; 0: its client left before. NULL: not called.
+     */
+    void (*refused)(void *audit_arg, const struct http_request *r, int status,
+                    enum http_refusal why);
+    void (*answered)(void *audit_arg, const struct http_request *r, int status);
+    void *audit_arg;
 
     const char *const *hosts; /* further names for Host, with or without port */
     size_t host_count;
@@ -275,8 +315,8 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count);
 
 /*
- * Uses other options from now on: the time for a request, the maximum of connections, the host
- * names. The rest stays as it was. On the loop.
+ * Uses other options from now on: the time for a request, the limits on connections and waits, the
+ * host names. The rest stays as it was. On the loop.
  */
 void http_change(struct http_server *s, const struct http_options *o);
 

@@ -33,15 +33,31 @@ struct transport {
     const struct curl *curl;
     CURLM *multi;
     CURL *easy;
-    struct buf *body; /* of the present answer */
+    struct buf *body;                  /* of the present answer */
+    const struct transport_sink *sink; /* gets the body instead, with status 200; NULL: none */
+    int sink_err;
+    struct err_info sink_error;
     int stop_fd;
 };
 
 /* Receiving. */
 
+static bool goes_to_sink(const struct transport *t)
+{
+    long status = 0;
+    if (t->sink)
+        t->curl->curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    return status == 200;
+}
+
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
     struct transport *t = arg;
+    if (goes_to_sink(t)) {
+        struct str bytes = {data, size * count};
+        t->sink_err = t->sink->take(t->sink->arg, bytes, &t->sink_error);
+        return t->sink_err ? 0 : bytes.len;
+    }
     if (t->body->len + size * count > TRANSPORT_ANSWER_LEN_MAX)
         return 0;
     buf_put(t->body, data, size * count);
@@ -206,7 +222,8 @@ struct transport_request {
     const char *method, *path;
     struct str body;
     int64_t timeout_ms;
-    int64_t deadline_ms; /* by clock_boot_ms() */
+    int64_t deadline_ms; /* by clock_boot_ms(); 0: none */
+    int64_t idle_ms;     /* the most between two pieces of the answer; 0: any */
     size_t tried;        /* of the servers that were named */
     char *dead;          /* a leader that could not be reached; NULL: none */
     int redirects;
@@ -226,7 +243,7 @@ static void set_request(struct transport *t, const struct transport_request *r, 
                         struct curl_slist *headers)
 {
     bool has_body = r->body.p || !strcmp(r->method, "POST") || !strcmp(r->method, "PUT");
-    int64_t left_ms = r->deadline_ms - clock_boot_ms();
+    int64_t left_ms = r->deadline_ms ? r->deadline_ms - clock_boot_ms() : 0;
     t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTPGET, 1L);
     if (has_body) {
         t->curl->curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.len);
@@ -235,7 +252,11 @@ static void set_request(struct transport *t, const struct transport_request *r, 
     t->curl->curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, r->method);
     t->curl->curl_easy_setopt(t->easy, CURLOPT_URL, url);
     t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, headers);
-    t->curl->curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms > 1 ? left_ms : 1));
+    if (r->deadline_ms && left_ms < 1)
+        left_ms = 1; /* 0 would be no limit */
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)left_ms);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_LOW_SPEED_LIMIT, r->idle_ms ? 1L : 0L);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_LOW_SPEED_TIME, (long)(r->idle_ms / 1000));
 }
 
 /*
@@ -330,10 +351,13 @@ static int call_one(struct transport *t, const char *origin, const struct transp
     buf_printf(&url, "%s%s", local ? "http://localhost" : origin, r->path);
     set_request(t, r, buf_text(&url), headers);
     t->body = &answer->body;
+    t->sink_err = 0;
     answer->body.len = 0;
     err = perform(t, &code);
     if (err)
         err_set(ret_error, err, "stopped while waiting for %s", origin);
+    else if (t->sink_err)
+        err = err_set(ret_error, t->sink_err, "%s", t->sink_error.text);
     else if (code)
         err = translate(t, code, origin, r, ret_error);
     t->curl->curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -386,31 +410,49 @@ static bool follow(struct transport *t, struct transport_request *r, int status,
     return false;
 }
 
-int transport_call(struct transport *t, const char *method, const char *path, struct str body,
-                   int64_t timeout_ms, struct transport_answer *ret_answer,
-                   struct err_info *ret_error)
+/* Asks one server after the other until one answers. */
+static int call_any(struct transport *t, struct transport_request *r,
+                    struct transport_answer *ret_answer, struct err_info *ret_error)
 {
-    struct transport_request r = {.method = method, .path = path, .body = body};
     struct transport_answer answer = {0};
     bool more = true;
     int err = 0;
-
-    r.timeout_ms = timeout_ms ? timeout_ms : TRANSPORT_TIMEOUT_MS;
-    r.deadline_ms = clock_boot_ms() + r.timeout_ms;
     while (more) {
         free(t->location);
         t->location = NULL;
-        err = call_one(t, t->leader ? t->leader : t->servers[t->at], &r, &answer, ret_error);
+        err = call_one(t, t->leader ? t->leader : t->servers[t->at], r, &answer, ret_error);
         if (err)
-            more = err == DROVER_UNREACHABLE && turn(t, &r);
+            more = err == DROVER_UNREACHABLE && turn(t, r);
         else
-            more = follow(t, &r, answer.status, &err, ret_error);
+            more = follow(t, r, answer.status, &err, ret_error);
     }
-    free(r.dead);
+    free(r->dead);
     if (err) {
         buf_release(&answer.body);
         return err;
     }
     *ret_answer = answer;
     return 0;
+}
+
+int transport_call(struct transport *t, const char *method, const char *path, struct str body,
+                   int64_t timeout_ms, struct transport_answer *ret_answer,
+                   struct err_info *ret_error)
+{
+    struct transport_request r = {.method = method, .path = path, .body = body};
+    r.timeout_ms = timeout_ms ? timeout_ms : TRANSPORT_TIMEOUT_MS;
+    r.deadline_ms = clock_boot_ms() + r.timeout_ms;
+    return call_any(t, &r, ret_answer, ret_error);
+}
+
+int transport_fetch(struct transport *t, const char *path, int64_t idle_ms,
+                    const struct transport_sink *sink, struct transport_answer *ret_answer,
+                    struct err_info *ret_error)
+{
+    struct transport_request r = {
+        .method = "GET", .path = path, .idle_ms = idle_ms, .timeout_ms = idle_ms};
+    t->sink = sink;
+    int err = call_any(t, &r, ret_answer, ret_error);
+    t->sink = NULL;
+    return err;
 }

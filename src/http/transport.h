@@ -62,4 +62,18 @@ int transport_call(struct transport *t, const char *method, const char *path, st
                    int64_t timeout_ms, struct transport_answer *ret_answer,
                    struct err_info *ret_error);
 
+/*
+ * GET of an answer of any length: with status 200 its body goes to the sink, piece by piece, as it
+ * comes, and ret_answer has none. What the sink returns other than 0 ends the call, which returns
+ * the same. UNKNOWN: the answer broke off, or nothing came for idle_ms.
+ */
+struct transport_sink {
+    int (*take)(void *arg, struct str bytes, struct err_info *ret_error);
+    void *arg;
+};
+
+int transport_fetch(struct transport *t, const char *path, int64_t idle_ms,
+                    const struct transport_sink *sink, struct transport_answer *ret_answer,
+                    struct err_info *ret_error);
+
 #endif

@@ -43,6 +43,7 @@ struct acl_who {
     size_t count;
     bool all;       /* every list allows it everything: a superuser, or lists do not count */
     bool no_digest; /* the scheme digest is switched off */
+    bool inside;    /* this process: lists bind it, what is reserved for it and quotas do not */
 };
 
 bool acl_list_is_valid(struct str list);

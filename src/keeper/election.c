@@ -6,6 +6,9 @@
 int election_prepare(struct keeper *k)
 {
     static const char *const paths[] = {"/drover", LEADER_ROOT, LEADER_EPOCH};
+    int err = keeper_exists(k, LEADER_IMPORT, NULL);
+    if (err != DROVER_NO_NODE)
+        return err ? err : DROVER_IN_USE;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         TRY(keeper_ensure(k, paths[i], STR("")));
     return 0;

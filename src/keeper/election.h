@@ -16,6 +16,9 @@
 #define LEADER_ROOT "/drover/leader"
 #define LEADER_EPOCH "/drover/epoch"
 
+/* While this node is there, an import into the tree is not complete: nobody may use it. */
+#define LEADER_IMPORT "/drover/importing"
+
 /* A candidate. Borrows keeper and url. */
 struct election {
     struct keeper *keeper;
@@ -23,7 +26,7 @@ struct election {
     char *node;      /* its path, once it has joined */
 };
 
-/* Creates the nodes that an election needs. */
+/* Creates the nodes that an election needs. IN_USE: an import is not complete. */
 int election_prepare(struct keeper *k);
 
 /* Creates the candidate's node. */

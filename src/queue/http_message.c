@@ -333,6 +333,8 @@ static void put_messages(struct buf *b, const struct queue_message_list *list)
         json_close(b, '}');
     }
     json_close(b, ']');
+    if (list->more)
+        json_member_int(b, "next", list->messages[list->count - 1].id);
     json_close(b, '}');
 }
 

@@ -52,14 +52,16 @@ struct message_reading {
     struct queue_message_list list;
 };
 
-/* Adds the tasks of a page. False: the next one is too large. */
+/* Adds the tasks of a page. False: the next one is one too many, or too large. */
 static bool add_page(struct message_reading *r, const struct store_list *page, size_t *len)
 {
     struct queue_message_list *list = &r->list;
     for (size_t i = 0; i < page->count; i++) {
         const struct task *t = &page->tasks[i];
         *len += t->data.len;
-        if (list->count && *len > MESSAGES_LEN_MAX && !r->count_only)
+        list->more =
+            list->count == r->limit || (list->count && *len > MESSAGES_LEN_MAX && !r->count_only);
+        if (list->more)
             return false;
         if (!r->count_only)
             list->messages[list->count] = (struct queue_message){
@@ -78,14 +80,15 @@ static void on_read(void *arg, struct store *s, int64_t now_ms)
     size_t len = 0, wanted;
     r->last = r->after; /* a read may be repeated, and starts over */
     r->list.count = 0;
+    r->list.more = false;
     arena_reset(&r->list.arena);
     r->list.messages = arena_alloc(&r->list.arena, (r->limit + 1) * sizeof *r->list.messages);
     do {
-        wanted = r->limit - r->list.count;
+        wanted = r->limit + 1 - r->list.count; /* the last one only shows that there are more */
         wanted = wanted < READ_AT_ONCE ? wanted : READ_AT_ONCE;
         arena_reset(&a);
-        r->err = wanted ? store_list(s, r->queue, r->last, wanted, true, now_ms, &a, &page) : 0;
-    } while (wanted && !r->err && add_page(r, &page, &len) && page.count == wanted);
+        r->err = store_list(s, r->queue, r->last, wanted, true, now_ms, &a, &page);
+    } while (!r->err && add_page(r, &page, &len) && page.count == wanted);
 }
 
 static void on_done(void *arg, const struct task_reply *reply)

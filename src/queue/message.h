@@ -27,6 +27,7 @@ struct queue_message {
 struct queue_message_list {
     struct queue_message *messages; /* in the arena, with their data */
     size_t count;
+    bool more; /* there are messages after these */
     struct arena arena;
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "keeper/wire/wire.h"
+#include "server/audit.h"
 
 struct command_in {
     struct str command;
@@ -57,7 +58,8 @@ static void run(struct http_request *r, const char *method)
     const struct context *h = r->arg;
     const struct wire_command *command = find(r, method);
     CLEANUP(buf_release) struct buf json = {0};
-    if (!command)
+    bool changes = command && command->flags & WIRE_COMMAND_CHANGES;
+    if (!command || (changes && !audit_begin(h->audit, r, NULL)))
         return;
     wire_command_run(h->wire, command, in->mask, &json);
     http_reply(r, 200, buf_str(&json));

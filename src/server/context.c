@@ -19,6 +19,7 @@
 #include "base/secret.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
+#include "keeper/election.h"
 #include "keeper/zookeeper/zookeeper.h"
 
 #define AUTH_VARIABLE "DROVER_ZK_AUTH"
@@ -208,8 +209,7 @@ static int take_auth(const char *text, const char *where, char **ret_auth,
     return 0;
 }
 
-/* The first line of the file, or the variable. Neither is visible in a list of processes. */
-static int read_auth(const char *file, char **ret_auth, struct err_info *ret_error)
+int zookeeper_auth_read(const char *file, char **ret_auth, struct err_info *ret_error)
 {
     const char *variable = getenv(AUTH_VARIABLE);
     char line[AUTH_LEN_MAX];
@@ -219,13 +219,22 @@ static int read_auth(const char *file, char **ret_auth, struct err_info *ret_err
     return take_auth(line, file, ret_auth, ret_error);
 }
 
+static int refuse_half_imported(struct keeper *k, const char *url, struct err_info *ret_error)
+{
+    int err = keeper_exists(k, LEADER_IMPORT, NULL);
+    if (!err)
+        return err_set(ret_error, DROVER_IN_USE,
+                       "an import into %s is not complete: repeat drover import", url);
+    return err == DROVER_NO_NODE ? 0 : err_explain(ret_error, err);
+}
+
 int zookeeper_session_open(uv_loop_t *loop, const char *url, const char *auth_file,
                            int32_t timeout_ms, struct zookeeper_session **ret_ensemble,
                            struct err_info *ret_error)
 {
     struct zookeeper_session *e = mem_zalloc(sizeof *e);
     struct lent_session *session;
-    int err = read_auth(auth_file, &e->auth, ret_error);
+    int err = zookeeper_auth_read(auth_file, &e->auth, ret_error);
     e->loop = loop;
     e->url = mem_dup(url, strlen(url));
     e->timeout_ms = timeout_ms;
@@ -234,6 +243,11 @@ int zookeeper_session_open(uv_loop_t *loop, const char *url, const char *auth_fi
     e->wake.data = e;
     if (!err)
         err = connect_once(e, &session, ret_error);
+    if (!err) {
+        err = refuse_half_imported(session->keeper, url, ret_error);
+        if (err)
+            session_close(session);
+    }
     if (err) {
         uv_close((uv_handle_t *)&e->wake, free_if_closed);
         return err;

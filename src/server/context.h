@@ -24,7 +24,9 @@
 #include "keeper/keeper.h"
 #include "keeper/local/local.h"
 
+struct audit;
 struct auth;
+struct backup_stream;
 struct ground;
 struct leader;
 struct reload;
@@ -55,10 +57,13 @@ struct context {
     struct leader *leader;          /* server/leader.h; NULL on the embedded keeper */
     struct ground *ground;          /* server/ground.h; NULL: not open */
     struct reload *reload;          /* server/reload.h: hooks for SIGHUP; NULL: none are called */
+    struct backup_stream *backup;   /* server/backup.h, the one under way; NULL: none */
     void (*on_written)(void *arg);  /* the loop has written changes itself: answers may leave */
     void *on_written_arg;
     struct http_server *http; /* NULL: HTTP is not served */
     struct auth *auth;        /* server/auth.h: who may do what */
+    struct audit *audit;      /* server/audit.h; NULL: none */
+    size_t sessions_max;      /* of clients, on both ports; 0: the default */
     const char *data_dir;     /* of the embedded keeper; NULL: none */
     const char *url;          /* of this server, "http://127.0.0.1:8048"; NULL without HTTP */
     const char *keeper_url;   /* for clients of the keeper: zk://...; NULL: none is served */
@@ -79,6 +84,12 @@ struct context {
  * connecting and everything else that waits for the ensemble happens on another thread.
  */
 struct zookeeper_session;
+
+/*
+ * "user:password" of an ensemble: the first line of the file, or $DROVER_ZK_AUTH. Neither is
+ * visible in a list of processes. NULL: there is none. To be freed.
+ */
+int zookeeper_auth_read(const char *file, char **ret_auth, struct err_info *ret_error);
 
 /*
  * Connects, and warns if everybody may write below the chroot. The file contains "user:password";

@@ -316,7 +316,6 @@ void leader_redirect(struct leader *l, struct http_request *r, const char *nobod
     CLEANUP(buf_release) struct buf b = {0};
     leader_url(l, url);
     if (!url[0]) {
-        http_add_header(r, "Retry-After", STR("1"));
         http_reply_error(r, 503, nobody);
         return;
     }

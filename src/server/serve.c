@@ -18,26 +18,24 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "base/uv_check.h"
 #include "http/metrics.h"
 #include "http/server.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
+#include "server/announce.h"
+#include "server/audit.h"
 #include "server/auth.h"
+#include "server/backup.h"
 #include "server/commands.h"
 #include "server/context.h"
 #include "server/ground.h"
+#include "server/limits.h"
 #include "server/reload.h"
 #include "server/serve.h"
+#include "server/sessions.h"
 #include "server/status.h"
 #include "server/unix_socket.h"
-
-static const char *const JOURNAL_NAMES[] = {
-    [LOCAL_STRICT] = "strict",
-    [LOCAL_OPPORTUNISTIC] = "opportunistic",
-    [LOCAL_NONE] = "none",
-};
 
 enum { SIGNAL_COUNT = 3 };
 
@@ -53,6 +51,7 @@ struct serve {
     uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
     int64_t seen;   /* changes that were deferred in the last turn */
     bool defers;
+    bool started;           /* and said so in the audit log */
     struct context context; /* filled as things are opened */
     struct module_set modules;
 };
@@ -122,7 +121,7 @@ static void close_opened(struct serve *s)
 static int open_modules(struct serve *s, struct err_info *ret_error)
 {
     struct module_set *m = &s->modules;
-    struct route_table tables[MODULES_MAX + 4];
+    struct route_table tables[MODULES_MAX + 5];
     size_t count = 0;
     if (!s->context.http)
         return 0;
@@ -146,8 +145,10 @@ static int open_modules(struct serve *s, struct err_info *ret_error)
     }
     ground_begin(&s->context);
     status_metrics(m);
+    limits_open(&s->context);
     tables[count++] = status_routes(m);
     tables[count++] = commands_routes(&s->context);
+    tables[count++] = backup_routes(&s->context);
     tables[count++] = metrics_routes(s->context.metrics);
     tables[count++] = events_routes(s->context.events);
     http_serve(s->context.http, tables, count);
@@ -187,6 +188,8 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         .fatal = on_fatal,
     };
     TRY(local_open(&o, &s->context.local, ret_error));
+    if (!s->options.loopback_roles || s->options.wire.require_auth)
+        local_bind(s->context.local);
     return s->options.journal == LOCAL_NONE
                ? 0
                : auth_make_admin_token(s->context.auth, s->options.data, ret_error);
@@ -210,6 +213,10 @@ static void close_modules(void *arg)
         wire_close(s->context.wire);
     if (s->context.ensemble)
         zookeeper_session_close(s->context.ensemble);
+    if (s->started)
+        audit_note(s->context.audit,
+                   &(struct audit_event){.who = "server", .from = "", .action = "stop"});
+    audit_stop(s->context.audit);
 }
 
 static void close_all(struct serve *s)
@@ -250,6 +257,11 @@ static struct http_options http_options(struct serve *s)
         .identify = auth_identify,
         .generation = auth_generation(s->context.auth),
         .access_arg = s->context.auth,
+        .refused = audit_refused,
+        .answered = audit_answered,
+        .audit_arg = s->context.audit,
+        .connections_per_address = (size_t)s->options.connections_per_address,
+        .waits_max = (size_t)s->options.waits_max,
         .hosts = s->options.http_hosts.items,
         .host_count = s->options.http_hosts.count,
         .metrics = s->context.metrics,
@@ -264,6 +276,7 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
 {
     struct auth_options rights = {.loopback_roles = s->options.loopback_roles,
                                   .token_file = s->options.token_file};
+    TRY(audit_open(&s->loop, s->context.metrics, s->options.audit, &s->context.audit, ret_error));
     TRY(auth_open(&rights, &s->context.auth, ret_error));
     reload_add(&s->reload, auth_reload_hook(s->context.auth));
     TRY(open_socket(s, ret_error));
@@ -271,69 +284,6 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
         return 0;
     struct http_options o = http_options(s);
     return http_listen(&s->loop, &o, &s->context.http, ret_error);
-}
-
-static void say_what_is_kept(struct serve *s)
-{
-    struct local_stats stats;
-    if (s->options.keeper) {
-        log_event(LOG_LEVEL_INFO, LOG_FIELDS("keeper", LOG_TEXT_OF("url", s->options.keeper)),
-                  "keeper %s", s->options.keeper);
-        return;
-    }
-    local_stats(s->context.local, &stats);
-    if (s->options.journal == LOCAL_NONE)
-        log_info("data directory none: all data is lost when this process ends");
-    else
-        log_event(LOG_LEVEL_INFO, LOG_FIELDS("data", LOG_TEXT_OF("path", s->options.data)),
-                  "data directory %s", s->options.data);
-    const char *journal = JOURNAL_NAMES[s->options.journal];
-    log_event(LOG_LEVEL_INFO, LOG_FIELDS("journal", LOG_TEXT_OF("mode", journal)), "journal %s",
-              journal);
-    log_event(LOG_LEVEL_INFO,
-              LOG_FIELDS("recovered", LOG_NUMBER("nodes", (int64_t)stats.recovered_nodes),
-                         LOG_NUMBER("records", (int64_t)stats.recovered_records)),
-              "recovered %" PRIu64 " nodes, %" PRIu64 " journal records", stats.recovered_nodes,
-              stats.recovered_records);
-}
-
-static void warn_of_exposed_secrets(const struct serve_options *o)
-{
-    const char *const files[] = {o->token_file, o->zk_auth, o->wire.super_file};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (files[i] && secret_is_exposed(files[i]))
-            log_event(LOG_LEVEL_WARNING, LOG_FIELDS("exposed", LOG_TEXT_OF("path", files[i])),
-                      "every user of this machine can read %s: chmod o-r", files[i]);
-}
-
-static void warn_of_open_doors(const struct serve_options *o)
-{
-    if (o->loopback_roles & (ROLE_RUN | ROLE_ADMIN))
-        log_warning(
-            "--loopback-roles: every user of this machine can have commands run as this user");
-}
-
-static void say_address(const char *scheme, const char *address)
-{
-    char url[256];
-    snprintf(url, sizeof url, "%s%s", scheme, address);
-    log_event(LOG_LEVEL_INFO, LOG_FIELDS("listening", LOG_TEXT_OF("url", url)), "listening on %s",
-              url);
-}
-
-static void say_what_runs(struct serve *s)
-{
-    log_event(
-        LOG_LEVEL_INFO,
-        LOG_FIELDS("start", LOG_TEXT_OF("version", DROVER_VERSION), LOG_NUMBER("pid", getpid())),
-        "version %s", DROVER_VERSION);
-    say_what_is_kept(s);
-    warn_of_exposed_secrets(&s->options);
-    warn_of_open_doors(&s->options);
-    for (size_t i = 0; s->context.http && http_url(s->context.http, i); i++)
-        say_address("", http_url(s->context.http, i));
-    for (size_t i = 0; s->context.wire && wire_address(s->context.wire, i); i++)
-        say_address("zk://", wire_address(s->context.wire, i));
 }
 
 /* Recognises clients of the ZooKeeper port as those of HTTP. */
@@ -367,18 +317,37 @@ static void use_options(void *arg)
     s->options.http_hosts = o->http_hosts;
     s->options.http_timeout_ms = o->http_timeout_ms;
     s->options.connections_max = o->connections_max;
+    s->options.connections_per_address = o->connections_per_address;
+    s->options.waits_max = o->waits_max;
     struct http_options http = http_options(s);
     log_begin((enum log_format)o->log_format, (enum log_level)o->log_level);
     if (s->context.http)
         http_change(s->context.http, &http);
     if (s->context.wire)
         wire_change(s->context.wire, &o->wire, s->next_super);
+    if (s->context.sessions)
+        sessions_set_max(s->context.sessions, (size_t)o->wire.sessions_max);
     if (s->context.local)
         local_set_intervals(s->context.local, o->snapshot_every, o->zk_reap_ms);
     for (size_t i = 0; i < s->modules.open_count; i++)
         if (s->modules.all[i]->reload)
             s->modules.all[i]->reload(s->modules.open[i]);
-    warn_of_exposed_secrets(&s->options);
+    announce_exposed_secrets(&s->options);
+}
+
+/* The audit log may have been moved away, to begin a new one. */
+static int reopen_audit(void *arg, const struct reload *r, struct err_info *ret_error)
+{
+    const struct serve *s = arg;
+    (void)r;
+    return audit_reopen(s->context.audit, ret_error);
+}
+
+static void note_reload(void *arg)
+{
+    const struct serve *s = arg;
+    audit_note(s->context.audit,
+               &(struct audit_event){.who = "server", .from = "", .action = "reload"});
 }
 
 static void on_hangup(struct serve *s)
@@ -423,7 +392,10 @@ static int start(struct serve *s, struct err_info *ret_error)
     if (!s->options.wire.listen.none)
         TRY(wire_listen(&s->loop, &s->options.wire, &s->context.wire, ret_error));
     TRY(open_keeper(s, ret_error));
-    return open_modules(s, ret_error);
+    TRY(open_modules(s, ret_error));
+    TRY(announce_to_audit(&s->options, &s->context, ret_error));
+    s->started = true;
+    return 0;
 }
 
 static void release(struct serve *s)
@@ -435,6 +407,7 @@ static void release(struct serve *s)
     buf_release(&s->keeper_url);
     unix_socket_close(&s->socket);
     auth_close(s->context.auth);
+    audit_free(s->context.audit);
 }
 
 int serve(const struct serve_options *o)
@@ -449,6 +422,8 @@ int serve(const struct serve_options *o)
     s.modules.context = &s.context;
     s.context.reload = &s.reload;
     reload_add(&s.reload, (struct reload_hook){prepare_options, use_options, cancel_options, &s});
+    reload_add(&s.reload, (struct reload_hook){reopen_audit, note_reload, NULL, &s});
+    s.context.sessions_max = (size_t)o->wire.sessions_max;
     int err = start(&s, &e);
     if (err) {
         log_event(LOG_LEVEL_ERROR,
@@ -459,7 +434,7 @@ int serve(const struct serve_options *o)
         if (s.context.wire)
             wire_serve(s.context.wire, s.context.local);
         catch_signals(&s);
-        say_what_runs(&s);
+        announce_start(&s.options, &s.context);
     }
     uv_run(&s.loop, UV_RUN_DEFAULT);
     release(&s);

@@ -24,8 +24,10 @@ struct serve_options {
     const char *socket_group;      /* NULL: that of the process */
     unsigned loopback_roles;       /* of a request without a token */
     const char *token_file;        /* NULL: none */
+    const char *audit;             /* the audit log; NULL: none */
     struct option_list http_hosts; /* further names of this server */
-    int64_t snapshot_every, http_timeout_ms, connections_max, zk_timeout_ms, zk_reap_ms; /* or 0 */
+    int64_t snapshot_every, http_timeout_ms, zk_timeout_ms, zk_reap_ms; /* or 0 */
+    int64_t connections_max, connections_per_address, waits_max;        /* or 0 */
     int log_format, log_level;           /* enum log_format, enum log_level */
     const struct module *const *modules; /* at most MODULES_MAX, then NULL */
     const struct reload_source *source;  /* of all this, for SIGHUP */

@@ -33,13 +33,14 @@
 
 enum {
     SESSION_ID_LEN = 2 * (8 + KEEPER_PASSWORD_LEN),
-    SESSIONS_MAX = 10000,
+    SESSIONS_MAX = 20000,
 };
 
 struct session_table;
 
 struct sessions_options {
     struct local *local; /* the embedded keeper; NULL: the sessions live inside a host's */
+    size_t max;          /* 0: SESSIONS_MAX; in the embedded keeper all sessions count */
 
     /* Borrows the server's present session (NULL: there is none now), and returns it. */
     struct keeper *(*host)(void *arg);
@@ -62,9 +63,12 @@ struct session_info {
 struct session_table *sessions_open(const struct sessions_options *o);
 void sessions_close(struct session_table *t);
 
+/* Another maximum, as in the options; sessions beyond it stay. Any thread. */
+void sessions_set_max(struct session_table *t, size_t max);
+
 /*
  * A new session. timeout_ms 0: KEEPER_TIMEOUT_DEFAULT_MS; clamped to the keeper's limits. TOO_MANY
- * when there are SESSIONS_MAX, CLOSED while there is no host.
+ * when there are too many, CLOSED while there is no host.
  */
 int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_info *ret_info);
 

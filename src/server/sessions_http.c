@@ -5,11 +5,13 @@
 
 static void reply_refusal(struct http_request *r, int err)
 {
-    http_reply_err(r, err,
-                   err == DROVER_SESSION_EXPIRED ? "no such session, or it has ended"
-                   : err == DROVER_CLOSED        ? "the keeper is away: try again"
-                   : err == DROVER_TOO_MANY      ? "there are too many sessions"
-                                                 : NULL);
+    if (err == DROVER_TOO_MANY)
+        http_reply_busy(r, HTTP_LIMIT_SESSIONS, "there are too many sessions: try again");
+    else
+        http_reply_err(r, err,
+                       err == DROVER_SESSION_EXPIRED ? "no such session, or it has ended"
+                       : err == DROVER_CLOSED        ? "the keeper is away: try again"
+                                                     : NULL);
 }
 
 struct keeper *session_of_request(struct context *h, struct http_request *r, struct str id)
@@ -127,7 +129,8 @@ static void delete_session(struct http_request *r)
 static const struct route ROUTES[] = {
     {METHOD_POST, "/v1/sessions", post_session, ROLE_WORK | ROUTE_WORKER | ROUTE_LIMITS,
      "Open a session", "openSession", .reply = "session:text timeout:int",
-     .errors = "429 There are too many sessions\n503", .example = "{\"timeout\": 10000}",
+     .errors = "503 There are too many sessions, or the keeper is away",
+     .example = "{\"timeout\": 10000}",
      ROUTE_IN(struct session_in,
               FIELD_INT(IN_BODY, struct session_in, timeout_ms, "timeout", KEEPER_TIMEOUT_MIN_MS,
                         KEEPER_TIMEOUT_MAX_MS, "Ends after so many milliseconds of silence",
@@ -167,8 +170,12 @@ static void on_ended(void *arg, struct str id)
 
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
-    struct sessions_options o = {
-        .local = h->local, .host = host, .unhost = unhost, .ended = on_ended, .arg = h};
+    struct sessions_options o = {.local = h->local,
+                                 .max = h->sessions_max,
+                                 .host = host,
+                                 .unhost = unhost,
+                                 .ended = on_ended,
+                                 .arg = h};
     (void)ret_error;
     h->sessions = sessions_open(&o);
     context_listen(h, on_server_session, h);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/thread.h"
+#include "server/audit.h"
 #include "server/auth.h"
 #include "server/context.h"
 #include "server/ground.h"
@@ -301,6 +302,25 @@ static const struct str *wrong_role(const struct token_in *in)
     return NULL;
 }
 
+/* The token's id and what it may do. */
+static bool audit_token(struct http_request *r, const char *hash)
+{
+    const struct token_in *in = r->in;
+    struct audit *a = ((struct tokens *)r->arg)->context->audit;
+    CLEANUP(buf_release) struct buf line = {0};
+    if (!audit_has_file(a))
+        return true;
+    audit_open_line(a, r, &line);
+    json_member_text(&line, "token", (struct str){hash, AUTH_ID_LEN});
+    json_member_text(&line, "name", in->name);
+    put_texts(&line, "roles", in->roles, in->role_count);
+    for (size_t i = 0; i < SCOPE_COUNT; i++)
+        put_texts(&line, SCOPES[i], in->patterns[i], in->pattern_count[i]);
+    json_member_int(&line, "lifetime", in->lifetime_ms);
+    audit_close_line(&line);
+    return audit_begin(a, r, &line);
+}
+
 static void post_token(struct http_request *r)
 {
     const struct token_in *in = r->in;
@@ -313,11 +333,11 @@ static void post_token(struct http_request *r)
                          STR_ARGS(*wrong));
         return;
     }
-    struct keeper *k = keeper_of(r);
-    if (!k)
-        return;
     random_hex(token, AUTH_HASH_LEN);
     auth_hash(str_of(token), hash);
+    struct keeper *k = audit_token(r, hash) ? keeper_of(r) : NULL;
+    if (!k)
+        return;
     make_record(&record, in, hash, r->who ? r->who->name : "");
     int err = store(k, hash, buf_str(&record));
     if (!err)
@@ -363,7 +383,7 @@ static void delete_token(struct http_request *r)
 {
     const struct token_in *in = r->in;
     struct tokens *t = r->arg;
-    struct keeper *k = keeper_of(r);
+    struct keeper *k = audit_begin(t->context->audit, r, NULL) ? keeper_of(r) : NULL;
     if (!k)
         return;
     int err = memchr(in->id.p, '/', in->id.len)

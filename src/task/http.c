@@ -53,6 +53,7 @@ struct task_call {
 
     read_fn *read;
     struct buf found; /* by the read */
+    bool more;        /* than the limit */
     int err;
 
     const struct task_read *in; /* what it takes */
@@ -116,6 +117,8 @@ static void reply(struct task_call *c, const struct task_reply *a)
     } else if (a->err || c->err) {
         http_reply_err(c->r, a->err ? a->err : c->err, NULL);
     } else if (c->request->kind == TASK_READ) {
+        if (c->more)
+            http_add_header(c->r, "Drover-More", STR("true"));
         http_reply(c->r, 200, buf_str(&c->found));
     } else {
         body_put_tasks(out, a->tasks, a->task_count);
@@ -210,7 +213,7 @@ static void post(struct http_request *r, enum task_kind kind)
         http_forbid(r, missing);
     else if (beyond)
         http_forbid_name(r, *beyond);
-    else
+    else if (kind != TASK_CLAIM || in->request.wait_ms <= 0 || http_may_wait(r))
         submit(r, &in->request, NULL);
 }
 
@@ -276,9 +279,11 @@ static void read_group(struct task_call *c, struct store *s, int64_t now_ms)
 {
     const struct task_read *in = c->in;
     struct store_list list = {0};
-    c->err = store_list(s, in->group, -1, (size_t)in->limit, in->owned, now_ms, c->arena, &list);
+    size_t limit = (size_t)in->limit, one_more = limit ? limit + 1 : 0;
+    c->err = store_list(s, in->group, -1, one_more, in->owned, now_ms, c->arena, &list);
+    c->more = limit && list.count > limit;
     json_open(&c->found, '[');
-    for (size_t i = 0; i < list.count; i++)
+    for (size_t i = 0; i < list.count - c->more; i++)
         body_put_task(&c->found, &list.tasks[i]);
     json_close(&c->found, ']');
 }

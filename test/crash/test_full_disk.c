@@ -1,9 +1,9 @@
 /*
- * A disk that stays full for a while, at each operation that can meet it. Where the next segment is
- * made, changes are refused with DISK_FULL and work again by themselves once there is room; reads
- * are not affected. Where a snapshot is written, changes go on, a message is reported, and a later
- * snapshot succeeds. Where a record is written, room was reserved before, so ENOSPC is a final
- * failure.
+ * A disk that stays full for a while, or a process without descriptors, at each operation that can
+ * meet it. Where the next segment is made, changes are refused with DISK_FULL or TOO_MANY and work
+ * again by themselves once there is room; reads are not affected. Where a snapshot is written,
+ * changes go on, a message is reported, and a later snapshot succeeds. Where a record is written,
+ * room was reserved before, so ENOSPC is a final failure.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,13 +19,17 @@ struct full_disk {
     struct fs_faulty *f;
     struct store *s;
     int changes; /* that went through */
+    int err;     /* what the others get */
 };
 
-static void open_disk(struct full_disk *d, int64_t snapshot_every)
+static void open_disk(struct full_disk *d, int64_t snapshot_every, int errnum)
 {
     struct local_options o;
 
-    *d = (struct full_disk){.dir = dir_make(), .f = fs_faulty_new(), .s = store_new()};
+    *d = (struct full_disk){.dir = dir_make(),
+                            .f = fs_faulty_new(),
+                            .s = store_new(),
+                            .err = errnum == EMFILE ? DROVER_TOO_MANY : DROVER_DISK_FULL};
     o = store_options(d->s, d->dir, &d->f->fs);
     if (snapshot_every)
         o.snapshot_every = snapshot_every;
@@ -71,7 +75,7 @@ static bool is_refused(void *arg)
     int err = change(arg);
 
     if (err)
-        expect_err(DROVER_DISK_FULL, err);
+        expect_err(((struct full_disk *)arg)->err, err);
     return err;
 }
 
@@ -80,7 +84,7 @@ static bool is_accepted(void *arg)
     int err = change(arg);
 
     if (err)
-        expect_err(DROVER_DISK_FULL, err);
+        expect_err(((struct full_disk *)arg)->err, err);
     return !err;
 }
 
@@ -105,13 +109,13 @@ static void no_room_for_a_segment(const struct fs_fault *fault)
     struct full_disk d;
 
     doing("no room for a segment: %s %s", fs_op_name(fault->op), fault->name);
-    open_disk(&d, 0);
+    open_disk(&d, 0, fault->errnum);
     fs_faulty_arm(d.f, fault);
     wait_until(is_refused, &d);
     expect_reads(&d);
-    expect_err(DROVER_DISK_FULL, local_snapshot(d.s->l));
+    expect_err(d.err, local_snapshot(d.s->l));
     expect_reads(&d);
-    expect_err(DROVER_DISK_FULL, change(&d));
+    expect_err(d.err, change(&d));
     fs_faulty_arm(d.f, NULL);
     wait_until(is_accepted, &d);
     for (int i = 0; i < 40; i++)
@@ -131,6 +135,8 @@ static void a_segment_cannot_be_made(void **state)
         {FS_RENAME, 1, FAULT_FAIL, ENOSPC, true, "journal.tmp"},
         {FS_OPEN, 1, FAULT_FAIL, ENOSPC, true, "."},
         {FS_FSYNC, 1, FAULT_FAIL, ENOSPC, true, "."},
+        {FS_OPEN, 1, FAULT_FAIL, EMFILE, true, "journal.tmp"},
+        {FS_OPEN, 1, FAULT_FAIL, EMFILE, true, "."},
     };
 
     (void)state;
@@ -144,18 +150,18 @@ static void no_room_for_a_snapshot(const struct fs_fault *fault)
     char note[600];
 
     doing("no room for a snapshot: %s %s", fs_op_name(fault->op), fault->name);
-    open_disk(&d, 0);
+    open_disk(&d, 0, fault->errnum);
     must(change(&d));
     must(local_snapshot(d.s->l));
     must(change(&d));
     fs_faulty_arm(d.f, fault);
-    expect_err(DROVER_DISK_FULL, local_snapshot(d.s->l));
+    expect_err(d.err, local_snapshot(d.s->l));
     assert_int_equal(1, atomic_load(&d.s->notes));
     store_last_note(d.s, note, sizeof note);
     assert_non_null(strstr(note, "snapshot"));
-    assert_non_null(strstr(note, strerror(ENOSPC)));
+    assert_non_null(strstr(note, strerror(fault->errnum)));
     must(change(&d));
-    expect_err(DROVER_DISK_FULL, local_snapshot(d.s->l));
+    expect_err(d.err, local_snapshot(d.s->l));
     must(change(&d));
     fs_faulty_arm(d.f, NULL);
     must(local_snapshot(d.s->l));
@@ -168,6 +174,7 @@ static void a_snapshot_cannot_be_written(void **state)
 {
     static const struct fs_fault FAULTS[] = {
         {FS_OPEN, 1, FAULT_FAIL, ENOSPC, true, "snapshot.tmp"},
+        {FS_OPEN, 1, FAULT_FAIL, EMFILE, true, "snapshot.tmp"},
         {FS_PWRITE, 1, FAULT_FAIL, ENOSPC, true, "snapshot.tmp"},
         {FS_PWRITE, 3, FAULT_TORN, ENOSPC, true, "snapshot.tmp"},
         {FS_FSYNC, 1, FAULT_FAIL, ENOSPC, true, "snapshot.tmp"},
@@ -204,7 +211,7 @@ static void a_snapshot_is_tried_again(void **state)
     struct full_disk d;
 
     (void)state;
-    open_disk(&d, 10);
+    open_disk(&d, 10, ENOSPC);
     fs_faulty_arm(d.f, &fault);
     wait_until(has_note, &d);
     wait_until(has_snapshot, &d);
@@ -219,12 +226,12 @@ static void a_record_cannot_be_written(void **state)
     struct full_disk d;
 
     (void)state;
-    open_disk(&d, 0);
+    open_disk(&d, 0, fault.errnum);
     must(change(&d));
     fs_faulty_arm(d.f, &fault);
     expect_err(DROVER_IO, change(&d));
     assert_int_equal(1, atomic_load(&d.s->fatals));
-    assert_non_null(strstr(d.s->fatal, strerror(ENOSPC)));
+    assert_non_null(strstr(d.s->fatal, strerror(fault.errnum)));
     expect_err(DROVER_IO, keeper_exists(d.s->k, "/n", NULL));
     atomic_store(&d.s->fatals, 0);
     close_disk(&d);

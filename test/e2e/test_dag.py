@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import resource
 import socket
 import threading
@@ -442,6 +443,71 @@ def test_log_dir_that_cannot_be(words, tmp_path):
     for place in ("file", "no/where"):
         ended = drover(*words, "--log-dir", tmp_path / place)
         assert ended.returncode == 1 and str(tmp_path / place) in ended.stderr
+
+
+@pytest.mark.parametrize("words", [("serve", "--journal", "none", *ANY_PORTS),
+                                   ("agent", "--server", "http://127.0.0.1:1")], ids=lambda w: w[0])
+def test_log_dir_that_others_can_change(words, tmp_path):
+    """Without the sticky bit, whoever can write to the directory can replace the logs."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs").chmod(0o777)
+    ended = drover(*words, "--log-dir", tmp_path / "logs")
+    assert ended.returncode == 1
+    assert f"{tmp_path}/logs: every user can write to it and it has no sticky bit" in ended.stderr
+    if os.geteuid() == 0:
+        (tmp_path / "logs").chmod(0o700)
+        os.chown(tmp_path / "logs", 1, 1)
+        assert "it belongs to another user" in drover(*words, "--log-dir", tmp_path / "logs").stderr
+
+
+@pytest.mark.parametrize("way, why", [
+    ("symlink", "it is a symbolic link"), ("dangling", "it is a symbolic link"), ("hardlink", "it has another name, too"),
+    ("fifo", "No such device or address"), ("directory", "Is a directory"), ("foreign", "(it belongs to another user|Permission denied)")])
+def test_a_log_file_that_another_user_has_put_there(start, tmp_path, way, why):
+    """It is left alone, and the command runs without a log. The directory is one as /tmp is."""
+    logs, other = tmp_path / "logs", tmp_path / "other"
+    logs.mkdir()
+    logs.chmod(0o1777)
+    other.write_text("precious")
+    server = start("--log-dir", logs)
+    dag = Dag(server.port)
+    [first] = dag.add(shell("echo one"))
+    dag.wait(first)
+    assert (logs / f"{first}-1.log").read_text() == "one\n"
+    traps = [logs / f"{int(first) + n}-1.log" for n in range(1, 20)]
+    for trap in traps:
+        if way == "symlink":
+            trap.symlink_to(other)
+        elif way == "dangling":
+            trap.symlink_to(tmp_path / "nowhere")
+        elif way == "hardlink":
+            trap.hardlink_to(other)
+        elif way == "fifo":
+            os.mkfifo(trap)
+        elif way == "directory":
+            trap.mkdir()
+        elif os.geteuid() != 0:
+            pytest.skip("only root can give files away")
+        else:
+            trap.write_text("precious")
+            os.chown(trap, 1, 1)
+    [second] = dag.add(shell("echo two"))
+    dag.wait(second)
+    assert dag.data(second, "stdout")["data"] == "two\n" and dag.state(second) == "finished"
+    server.wait_for(re.escape(f"refused the log file {logs}/{second}-1.log: ") + why + "; its run has no log")
+    assert other.read_text() == "precious" and not (tmp_path / "nowhere").exists()
+    assert way != "foreign" or {trap.read_text() for trap in traps} == {"precious"}
+
+
+def test_a_log_file_of_an_earlier_run_is_replaced(start, tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for number in range(20):
+        (logs / f"{number}-1.log").write_text("long ago")
+    dag = Dag(start("--log-dir", logs).port)
+    [node] = dag.add(shell("echo new"))
+    dag.wait(node)
+    assert (logs / f"{node}-1.log").read_text() == "new\n"
 
 
 # Waiting and events.

@@ -119,7 +119,7 @@ def test_every_route_with_every_role(guarded, tmp_path):
     assert without_start(tree(guarded, admin)) == before
     assert refused > len(OPERATIONS)
     for method, path, role in allowed:
-        if path in ("/v1/events", "/metrics"):  # an endless stream, and no JSON
+        if path in ("/v1/events", "/metrics", "/v1/backup"):  # an endless stream, and no JSON
             continue
         status, body = ask(guarded, tokens[role], method, fill(path, id="0"), None if method == "GET" else {})
         assert status not in (401, 403), (method, path, role, body)
@@ -499,4 +499,19 @@ def test_a_queue_worker_brings_its_token(tmp_path, start):
     assert drover("queue", "post", "q", "hello", **there).returncode == 0
     done = drover("queue", "work", "--queues", "q", "--until-empty", "--", "cat", **there)
     assert done.returncode == 0 and "hello" in done.stdout, done
+    assert server.stop() == 0, server.said
+
+
+@pytest.mark.parametrize("roles, status", [("none", 403), ("read,work,submit", 200)])
+def test_with_authentication_access_lists_count_inside(tmp_path, start, roles, status):
+    """A lock whose node its maker has closed to all others."""
+    server = start("--loopback-roles", roles)
+    admin = admin_token(tmp_path / "data")
+    wait_until(lambda: ask(server, admin, "GET", "/v1/locks")[0] == 200, "the lists of locks")
+    with Client(server.zk_port) as c:
+        assert c.call(auth(f"me:{admin}")).error == OK
+        assert c.call(create("/locks/queue/ingest", acl=[(31, "auth", "")])).error == OK
+        assert ask(server, admin, "GET", "/v1/locks/queue/ingest")[0] == status
+        assert ask(server, admin, "POST", "/update", {"clientid": 1, "adds": [{"group": "g"}]})[0] == 200
+        c.end()
     assert server.stop() == 0, server.said

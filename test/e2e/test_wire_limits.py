@@ -180,8 +180,8 @@ def test_large_requests_survive(start):
     (["--zk-hello-timeout", "0ms"], "--zk-hello-timeout: '0ms' is too short: at least 1ms"),
     (["--zk-max-buffer", "63"], "--zk-max-buffer: '63' is not a number from 64 to 4194304"),
     (["--zk-max-buffer", "4194305"], "--zk-max-buffer: '4194305' is not a number from 64 to 4194304"),
-    (["--zk-connections-per-address", "0"], "'0' is not a number from 1 to 10000"),
-    (["--zk-connections-per-address", "10001"], "'10001' is not a number from 1 to 10000"),
+    (["--zk-connections-per-address", "0"], "'0' is not a number from 1 to 1000000"),
+    (["--zk-connections", "1000001"], "'1000001' is not a number from 1 to 1000000"),
 ])
 def test_limits_that_cannot_be(words, line):
     done = drover("serve", *words)

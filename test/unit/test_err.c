@@ -100,7 +100,8 @@ static void err_set_errno_names_the_reason(void **state)
         int errnum, code;
     } rows[] = {
         {ENOSPC, DROVER_DISK_FULL}, {EDQUOT, DROVER_DISK_FULL}, {ENOMEM, DROVER_IO},
-        {EIO, DROVER_IO},           {EACCES, DROVER_IO},
+        {EIO, DROVER_IO},           {EACCES, DROVER_IO},        {EMFILE, DROVER_TOO_MANY},
+        {ENFILE, DROVER_TOO_MANY},
     };
     struct err_info e;
 

@@ -146,6 +146,33 @@ static void flags(void **state)
     assert_true(flag);
 }
 
+static void sizes(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t bytes; /* -1: refused */
+    } rows[] = {
+        {"1024", 1024},      {"1K", 1024},      {"1KiB", 1024}, {"64M", 64 << 20},
+        {"1G", 1 << 30},     {"1GiB", 1 << 30}, {"", -1},       {"K", -1},
+        {"1k", -1},          {"1KB", -1},       {"1 K", -1},    {"-1", -1},
+        {"1023", -1},        {"2G", -1},        {"1.5G", -1},   {"99999999999999999999", -1},
+        {"9000000000T", -1},
+    };
+    int64_t bytes;
+    const struct option o = {"memory", "SIZE", "", option_size, &bytes, 1024, 1 << 30};
+    struct err_info e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bytes = -1;
+        if (option_size(&o, rows[i].text, &e) != (rows[i].bytes < 0 ? DROVER_BAD_ARGUMENT : 0))
+            fail_msg("'%s': %s", rows[i].text, e.text);
+        assert_int_equal(bytes, rows[i].bytes);
+    }
+    option_size(&o, "2G", &e);
+    assert_string_equal(e.text, "'2G' is too large: at most 1 GiB");
+}
+
 static void what_people_read(void **state)
 {
     static const struct {
@@ -180,8 +207,9 @@ static void what_people_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses), cmocka_unit_test(bad_addresses),    cmocka_unit_test(spans),
-        cmocka_unit_test(flags),     cmocka_unit_test(what_people_read),
+        cmocka_unit_test(addresses), cmocka_unit_test(bad_addresses),
+        cmocka_unit_test(spans),     cmocka_unit_test(flags),
+        cmocka_unit_test(sizes),     cmocka_unit_test(what_people_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

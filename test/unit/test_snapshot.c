@@ -157,6 +157,40 @@ static void every_flipped_bit_is_refused(void **state)
     }
 }
 
+static bool is_whole(struct str bytes, size_t piece)
+{
+    struct snapshot_checker c = {0};
+
+    for (size_t at = 0; at < bytes.len; at += piece) {
+        size_t len = bytes.len - at < piece ? bytes.len - at : piece;
+
+        if (!snapshot_check(&c, (struct str){bytes.p + at, len}))
+            return false;
+    }
+    return c.ended;
+}
+
+static void it_is_checked_in_pieces(void **state)
+{
+    struct fixture *f = *state;
+    size_t len = f->bytes.len;
+
+    for (size_t piece = 1; piece <= len; piece++)
+        assert_true(is_whole((struct str){f->bytes.p, len}, piece));
+    for (size_t cut = 0; cut < len; cut++)
+        assert_false(is_whole((struct str){f->bytes.p, cut}, 100));
+    for (size_t bit = 0; bit < len * 8; bit++) {
+        char *at = &f->bytes.p[bit / 8];
+
+        *at = (char)(*at ^ 1 << bit % 8);
+        if (is_whole((struct str){f->bytes.p, len}, 100))
+            fail_msg("bit %zu of byte %zu", bit % 8, bit / 8);
+        *at = (char)(*at ^ 1 << bit % 8);
+    }
+    buf_put_u8(&f->bytes, 0);
+    assert_false(is_whole((struct str){f->bytes.p, len + 1}, 100));
+}
+
 static void nothing_may_stand_behind_the_end(void **state)
 {
     struct fixture *f = *state;
@@ -329,6 +363,7 @@ int main(void)
         CASE(the_tree_comes_back),
         CASE(every_cut_is_refused),
         CASE(every_flipped_bit_is_refused),
+        CASE(it_is_checked_in_pieces),
         CASE(nothing_may_stand_behind_the_end),
         CASE(damage_has_a_place),
         CASE(a_newer_version),

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/buf.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
+#include "base/place.h"
 
 static const struct {
     const char *magic, *prefix;
@@ -79,10 +81,22 @@ char *format_path(const char *dir, enum format_kind kind, uint64_t number)
     return format_path_of(dir, name);
 }
 
+/*
+ * Whether nobody else has the file open: a lease for writing is granted only then. It is given back
+ * at once. Whoever opens the file in between waits for that, and the signal that tells us so must
+ * be one that does nothing. A file system without leases tells nothing: then somebody may have it.
+ */
+static bool is_ours_alone(int fd)
+{
+    return fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0 &&
+           fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
+}
+
+/* A file that somebody reads, such as a backup, stays as it is until its last reader closes it. */
 static int shrink(const struct fs *fs, const char *path, off_t len)
 {
     int fd = fs->open(fs, path, O_RDWR, 0), err = fd < 0 ? -1 : 0;
-    while (!err && len > FORMAT_REMOVE_STEP) {
+    while (!err && len > FORMAT_REMOVE_STEP && is_ours_alone(fd)) {
         len -= FORMAT_REMOVE_STEP;
         err = fs->ftruncate(fs, fd, len);
         if (!err)
@@ -145,7 +159,7 @@ static int rising(const void *a, const void *b)
 
 static bool is_foreign(const char *name)
 {
-    static const char *const KNOWN[] = {"lock", "mark", "lost+found"};
+    static const char *const KNOWN[] = {"lock", "mark", "lost+found", PLACE_ADMIN_TOKEN};
     for (size_t i = 0; i < TMP_COUNT; i++)
         if (strcmp(name, TMP[i]) == 0)
             return false;

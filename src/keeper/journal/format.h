@@ -69,10 +69,10 @@ char *format_path(const char *dir, enum format_kind kind, uint64_t number);
 char *format_path_of(const char *dir, const char *name);
 
 /*
- * Removes a file. A large
- * one is first renamed to removed.tmp and then truncated in steps: freeing
+ * Removes a file. A large one is first renamed to removed.tmp and then truncated in steps: freeing
  * hundreds of megabytes at once keeps a disk busy for tens of milliseconds, and the journal could
- * not sync meanwhile. -1 with errno.
+ * not sync meanwhile. One that somebody has open, because it is being copied or sent as a backup,
+ * is not truncated: the reader gets all of it. -1 with errno.
  */
 int format_remove(const struct fs *fs, const char *dir, enum format_kind kind, uint64_t number);
 

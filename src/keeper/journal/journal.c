@@ -45,7 +45,7 @@ static void prepare_next(struct journal *j)
     int fd;
     pthread_mutex_unlock(j->lock);
     int err = segment_make(j->o.fs, j->o.dir, j->o.mark.store, number, j->o.segment_len, &fd, &why);
-    if (err && err != DROVER_DISK_FULL)
+    if (err && !err_is_shortage(err))
         journal_fail(j, why.text); /* first: callers that see prepare_error know no reason */
     pthread_mutex_lock(j->lock);
     j->prepare_error = err;
@@ -296,4 +296,9 @@ int journal_rotate(struct journal *j, uint64_t *ret_segment)
     next_segment(j);
     *ret_segment = j->open->segment;
     return 0;
+}
+
+uint64_t journal_segment(const struct journal *j)
+{
+    return j->open->segment;
 }

@@ -77,7 +77,7 @@ struct journal {
 
     int prepared_fd; /* -1: none yet */
     uint64_t prepared;
-    int prepare_error; /* DISK_FULL: why there is none */
+    int prepare_error; /* DISK_FULL, TOO_MANY: why there is none */
 
     uint64_t records, bytes, syncs;
     struct summary sync_ms; /* of rounds that were synced: how long the write and the sync took */
@@ -96,7 +96,8 @@ void journal_close(struct journal *j);
 
 /*
  * Makes sure that a record of so many bytes can be appended. Under the lock, which it may release
- * and take again. 0, DISK_FULL, TOO_BIG or IO.
+ * and take again. 0, DISK_FULL, TOO_MANY,
+ * TOO_BIG or IO.
  */
 int journal_admit(struct journal *j, size_t record_len);
 
@@ -136,5 +137,8 @@ unsigned journal_round(const struct journal *j, int64_t lsn); /* under the lock 
  * Under the lock: later records go into a new segment, whose number it returns. 0, DISK_FULL or IO.
  */
 int journal_rotate(struct journal *j, uint64_t *ret_segment);
+
+/* The segment that takes records now. Under the lock. */
+uint64_t journal_segment(const struct journal *j);
 
 #endif

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "base/crc32c.h"
 #include "base/mem.h"
 
 enum { BLOCK_HEADER_LEN = 16, SYNC_EVERY = 1024 * 1024, READ_AHEAD = 1024 * 1024 };
@@ -270,6 +271,57 @@ int snapshot_read(FILE *in, const char *name, struct tree *t, struct snapshot_in
     t->zxid = (int64_t)l.info.header.number;
     *ret_info = l.info;
     return 0;
+}
+
+/* Checking in pieces. */
+
+static bool check_file_header(struct snapshot_checker *c)
+{
+    struct format_header unused;
+    c->has_header = true;
+    return format_header_read(c->head, FORMAT_SNAPSHOT, &unused) == 0;
+}
+
+static bool check_block_header(struct snapshot_checker *c)
+{
+    c->left = le_load32(c->head);
+    c->sum = crc32c(0, c->head + 8, BLOCK_HEADER_LEN - 8);
+    c->in_block = true;
+    return c->left <= SNAPSHOT_BLOCK_MAX && le_load32(c->head + 12) == c->block++;
+}
+
+static bool check_block_end(struct snapshot_checker *c)
+{
+    c->in_block = false;
+    c->ended = le_load32(c->head + 8) == BLOCK_END;
+    return le_load32(c->head + 4) == crc32c(c->sum, c->head, 4);
+}
+
+bool snapshot_check(struct snapshot_checker *c, struct str bytes)
+{
+    while (bytes.len) {
+        size_t whole = c->has_header ? BLOCK_HEADER_LEN : FORMAT_HEADER_LEN;
+        size_t want = c->in_block ? c->left : whole - c->head_len;
+        size_t len = want < bytes.len ? want : bytes.len;
+        if (c->ended)
+            return false;
+        if (c->in_block) {
+            c->sum = crc32c(c->sum, bytes.p, len);
+            c->left -= len;
+        } else {
+            memcpy(c->head + c->head_len, bytes.p, len);
+            c->head_len += len;
+        }
+        bytes = (struct str){bytes.p + len, bytes.len - len};
+        if (!c->in_block && len == want) {
+            c->head_len = 0;
+            if (!(c->has_header ? check_block_header(c) : check_file_header(c)))
+                return false;
+        }
+        if (c->in_block && !c->left && !check_block_end(c))
+            return false;
+    }
+    return true;
 }
 
 int snapshot_load(const char *path, struct tree *t, struct snapshot_info *ret_info,

@@ -81,6 +81,20 @@ struct snapshot_info {
 int snapshot_load(const char *path, struct tree *t, struct snapshot_info *ret_info,
                   struct err_info *ret_error);
 
+/*
+ * Checks the sums of a snapshot that comes in pieces, without restoring it: zero-initialise, feed,
+ * and it is whole when `ended` is true and nothing more comes. False: it is damaged.
+ */
+struct snapshot_checker {
+    char head[FORMAT_HEADER_LEN]; /* of the file or of a block, as far as it has come */
+    size_t head_len;
+    uint32_t sum, block; /* so far */
+    size_t left;         /* of the payload */
+    bool has_header, in_block, ended;
+};
+
+bool snapshot_check(struct snapshot_checker *c, struct str bytes);
+
 int snapshot_read(FILE *in, const char *name, struct tree *t, struct snapshot_info *ret_info,
                   struct err_info *ret_error);
 

@@ -267,7 +267,7 @@ static int retire(struct local *l, const struct format_header *header, struct er
     return format_remove_before(l->o.fs, l->dir, FORMAT_SEGMENT, before_segment, ret_error);
 }
 
-static void note_full_disk(const struct local *l, const char *why)
+static void note_shortage(const struct local *l, const char *why)
 {
     CLEANUP(buf_release) struct buf line = {0};
     buf_printf(&line, "snapshot: %s; the journal is kept, trying again later", why);
@@ -294,8 +294,8 @@ static int checkpoint(struct local *l)
         err = write_file(l, &header, &why);
     if (!err)
         err = retire(l, &header, &why);
-    if (err == DROVER_DISK_FULL)
-        note_full_disk(l, why.text);
+    if (err_is_shortage(err))
+        note_shortage(l, why.text);
     else if (err)
         journal_fail(&l->journal, why.text);
     pthread_mutex_lock(&l->lock);
@@ -433,6 +433,12 @@ void local_close(struct local *l)
         journal_close(&l->journal);
     }
     local_free(l);
+}
+
+void local_bind(struct local *l)
+{
+    l->inside = (struct acl_who){.inside = true};
+    l->who = &l->inside;
 }
 
 void local_reserve(struct local *l, const char *path)

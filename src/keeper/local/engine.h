@@ -23,6 +23,9 @@ struct local {
     pthread_mutex_t lock; /* guards the rest, the journal's shared part included */
     struct gate gate;
     struct tree tree;
+    struct acl_who inside;
+    const struct acl_who
+        *who; /* of the sessions of this process: inside; NULL: no list binds them */
     struct tree_watches watches;
     struct tree_changes changes; /* of the current transaction */
     struct journal journal;      /* zero with LOCAL_NONE */

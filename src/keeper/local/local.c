@@ -71,13 +71,21 @@ static int leave(struct local_keeper *k, int64_t lsn, int err)
     return failed ? failed : err;
 }
 
+/* A node, if its access list lets this process read it. */
+static int look(const struct local *l, struct str path, struct tree_view *ret_view)
+{
+    TRY(tree_look(&l->tree, path, ret_view));
+    return !l->who || acl_allows(ret_view->acl, ACL_READ, l->who) ? 0 : DROVER_NO_AUTH;
+}
+
 static int get(struct keeper *base, struct str path, struct buf *ret_data,
                struct keeper_stat *ret_stat)
 {
     struct local_keeper *k = keeper_of(base);
     struct tree_view v;
     TRY(enter(k));
-    int err = tree_look(&k->l->tree, path, &v);
+    /* Whether a node exists may be asked by anybody, as in ZooKeeper. */
+    int err = ret_data ? look(k->l, path, &v) : tree_look(&k->l->tree, path, &v);
     if (!err)
         *ret_stat = v.stat;
     if (!err && ret_data) {
@@ -91,8 +99,11 @@ static int children(struct keeper *base, struct str path, struct buf *ret_text, 
                     struct keeper_stat *ret_stat)
 {
     struct local_keeper *k = keeper_of(base);
+    struct tree_view v;
     TRY(enter(k));
-    int err = tree_children(&k->l->tree, path, ret_text, ret_count, ret_stat);
+    int err = look(k->l, path, &v);
+    if (!err)
+        err = tree_children(&k->l->tree, path, ret_text, ret_count, ret_stat);
     return leave(k, seen(k->l, path, err, ret_stat), err);
 }
 
@@ -101,7 +112,8 @@ static int multi(struct keeper *base, const struct keeper_op *ops, size_t count,
 {
     struct local_keeper *k = keeper_of(base);
     pthread_mutex_lock(&k->l->lock);
-    int err = engine_apply(k->l, k->base.session.id, NULL, ops, count, results, JOURNAL_WAITER);
+    int err =
+        engine_apply(k->l, k->base.session.id, k->l->who, ops, count, results, JOURNAL_WAITER);
     int failed = leave(k, k->l->tree.zxid, 0);
     if (!failed)
         return err;
@@ -139,7 +151,7 @@ static int commit(struct keeper *base, const struct keeper_op *ops, size_t count
     struct commit_callback *c = mem_zalloc(sizeof *c + count * sizeof *c->results);
     *c = (struct commit_callback){{.run = commit_run}, .done = done, .arg = arg, .count = count};
     LOCKED(&l->lock);
-    c->err = engine_apply(l, k->base.session.id, NULL, ops, count, c->results, JOURNAL_WRITER);
+    c->err = engine_apply(l, k->base.session.id, k->l->who, ops, count, c->results, JOURNAL_WRITER);
     c->callback.ticket = gate_ticket(&l->gate, l->tree.zxid);
     callback_queue_post(&k->callbacks, &c->callback);
     return 0;
@@ -156,7 +168,7 @@ int keeper_apply(struct keeper *base, const struct keeper_op *ops, size_t count,
         k->results = mem_realloc(k->results, k->results_cap * sizeof *k->results);
     }
     memset(k->results, 0, count * sizeof *k->results);
-    int err = engine_apply(l, k->base.session.id, NULL, ops, count, k->results, JOURNAL_DEFER);
+    int err = engine_apply(l, k->base.session.id, k->l->who, ops, count, k->results, JOURNAL_DEFER);
     keeper_results_release(k->results, count);
     *ret_zxid = l->tree.zxid;
     return err;
@@ -413,4 +425,10 @@ void local_set_intervals(struct local *l, int64_t snapshot_every, int64_t reap_m
     l->o.reap_ms = reap_ms ? reap_ms : LOCAL_REAP_MS;
     l->reap_due_ms = clock_boot_ms() + l->o.reap_ms;
     pthread_cond_broadcast(&l->tick);
+}
+
+size_t local_sessions(struct local *l)
+{
+    LOCKED(&l->lock);
+    return l->tree.sessions.count;
 }

@@ -63,6 +63,15 @@ void local_reserve(struct local *l, const char *path);
 /* Another snapshot_every and reap_ms, as in the options. Any thread. */
 void local_set_intervals(struct local *l, int64_t snapshot_every, int64_t reap_ms);
 
+/*
+ * From now on access lists bind the sessions of this process as well, as an ensemble does: they are
+ * world:anyone. Before the first local_connect().
+ */
+void local_bind(struct local *l);
+
+/* How many sessions there are, of all kinds. */
+size_t local_sessions(struct local *l);
+
 /* Takes a snapshot now and returns when it is complete: 0, DISK_FULL or IO. */
 int local_snapshot(struct local *l);
 

@@ -81,6 +81,12 @@ struct tree_transaction {
     bool alone; /* one operation */
 };
 
+/* Not this process. */
+static bool is_client(const struct tree_user *user)
+{
+    return user->who && !user->who->inside;
+}
+
 static bool allowed(const struct tree_transaction *tx, uint32_t ref, int permission)
 {
     const struct tree_nodes *ns = &tx->t->nodes;
@@ -92,8 +98,9 @@ static int check_quota(const struct tree_transaction *tx, struct str path, int64
                        int64_t bytes)
 {
     struct tree *t = tx->t;
-    return t->quotas && t->enforces_quotas && tx->user->who ? quota_check(t, path, nodes, bytes)
-                                                            : 0;
+    return t->quotas && t->enforces_quotas && is_client(tx->user)
+               ? quota_check(t, path, nodes, bytes)
+               : 0;
 }
 
 /*
@@ -317,7 +324,7 @@ int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
     changes_begin(c, t->zxid + 1, time_ms);
     for (size_t i = 0; i < count; i++) {
         int err = ops[i].refused;
-        if (!err && user->who)
+        if (!err && is_client(user))
             err = check_reserved(t, &ops[i]);
         if (!err)
             err = OPERATIONS[ops[i].kind](&tx, &ops[i], &results[i]);

@@ -9,13 +9,6 @@
 #include "keeper/journal/record.h"
 #include "keeper/wire/wire_impl.h"
 
-static void on_connection(uv_stream_t *stream, int status)
-{
-    struct wire *w = stream->data;
-    if (status == 0 && w->l)
-        wire_conn_accept(w, stream);
-}
-
 void wire_note(struct wire_conn *c)
 {
     if (c->noted || c->closing)
@@ -58,6 +51,7 @@ static void on_news(uv_async_t *news)
 {
     struct wire *w = news->data;
     struct wire_conn *c;
+    wire_accept_more(w);
     pthread_mutex_lock(&w->l->lock);
     while ((c = LIST_FIRST(&w->noted))) {
         LIST_REMOVE(c, noted_link);
@@ -105,7 +99,9 @@ static struct wire_options with_defaults(struct wire_options o)
         int64_t *value, otherwise;
     } limits[] = {
         {&o.packet_max, WIRE_PACKET_MAX},
-        {&o.connections_per_address, WIRE_CONNECTIONS_MAX},
+        {&o.connections_max, WIRE_CONNECTIONS_MAX},
+        {&o.sessions_max, WIRE_SESSIONS_MAX},
+        {&o.memory_max, WIRE_MEMORY_MAX},
         {&o.timeout_min_ms, KEEPER_TIMEOUT_MIN_MS},
         {&o.timeout_max_ms, KEEPER_TIMEOUT_MAX_MS},
         {&o.hello_ms, WIRE_HELLO_MS},
@@ -126,7 +122,7 @@ static int listen_on(uv_tcp_t *listener, const struct sockaddr_storage *address,
     unsigned flags = address->ss_family == AF_INET6 ? UV_TCP_IPV6ONLY : 0;
     int err = uv_tcp_bind(listener, (const struct sockaddr *)address, flags);
     if (!err)
-        err = uv_listen((uv_stream_t *)listener, WIRE_BACKLOG, on_connection);
+        err = uv_listen((uv_stream_t *)listener, WIRE_BACKLOG, wire_accept);
     if (!err)
         err = uv_tcp_getsockname(listener, (struct sockaddr *)&bound, &len);
     uv_ip_name((struct sockaddr *)&bound, host, sizeof host);
@@ -138,9 +134,11 @@ static struct wire *wire_new(uv_loop_t *loop, const struct wire_options *o)
 {
     struct wire *w = mem_zalloc(sizeof *w);
     w->o = with_defaults(*o);
+    wire_door_open(w);
     w->started_ms = clock_boot_ms();
     w->trace_mask = WIRE_TRACE_MASK;
     TAILQ_INIT(&w->conns);
+    TAILQ_INIT(&w->holders);
     UV_CHECK(uv_async_init(loop, &w->news, on_news));
     w->news.data = w;
     return w;
@@ -189,13 +187,17 @@ void wire_change(struct wire *w, const struct wire_options *o, char *super)
 {
     struct wire_options now = w->o;
     now.packet_max = o->packet_max;
+    now.connections_max = o->connections_max;
     now.connections_per_address = o->connections_per_address;
+    now.sessions_max = o->sessions_max;
     now.timeout_min_ms = o->timeout_min_ms;
     now.timeout_max_ms = o->timeout_max_ms;
     now.hello_ms = o->hello_ms;
     now.words = o->words;
     now.enforce_quota = o->enforce_quota;
     w->o = with_defaults(now);
+    w->door.max = (size_t)w->o.connections_max;
+    w->door.max_of_address = (size_t)w->o.connections_per_address;
     free(w->super);
     w->super = super;
     LOCKED(&w->l->lock);

@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "base/buf.h"
+#include "base/door.h"
 #include "base/identity.h"
 #include "base/option.h"
 #include "keeper/local/local.h"
@@ -28,7 +29,9 @@ enum {
     WIRE_PACKET_MAX = 1024 * 1024 - 1,
     WIRE_PACKET_LIMIT = 4 * 1024 * 1024, /* of packet_max: what fits into a record of the journal */
     WIRE_CONNECTIONS_MAX = 10000,
-    WIRE_BACKLOG = 4096,               /* after a restart all clients connect at once */
+    WIRE_SESSIONS_MAX = 20000,
+    WIRE_MEMORY_MAX = 256 * 1024 * 1024, /* unread answers and unfinished requests of all */
+    WIRE_BACKLOG = 4096,                 /* after a restart all clients connect at once */
     WIRE_UNSENT_MAX = 4 * 1024 * 1024, /* unread answers at which its requests are no longer read */
     WIRE_OUTSTANDING_MAX = 4096,       /* answers waiting for the disk, likewise */
     WIRE_EVENTS_MAX = 4 * 1024 * 1024, /* unread watch events at which the connection is closed */
@@ -59,7 +62,10 @@ struct wire_rights {
 struct wire_options {
     struct option_addresses listen;
     int64_t packet_max; /* bytes of a request */
-    int64_t connections_per_address;
+    int64_t connections_max;
+    int64_t connections_per_address;        /* default: a quarter; no limit for loopback */
+    int64_t memory_max;                     /* bytes that all connections may hold together */
+    int64_t sessions_max;                   /* of the store; new ones beyond it are refused */
     int64_t timeout_min_ms, timeout_max_ms; /* of sessions */
     int64_t hello_ms;                       /* from the connection to the connect request */
     const char *super_file;                 /* user:digest of the superuser; NULL: there is none */
@@ -118,6 +124,17 @@ const struct wire_command *wire_command_at(size_t i);          /* NULL: no more 
 const struct wire_command *wire_command_find(struct str name); /* or the word; NULL: none */
 void wire_command_run(struct wire *w, const struct wire_command *command, int64_t mask,
                       struct buf *json);
+
+/* What its limits have let in and refused, since the start. On the loop. */
+struct wire_counts {
+    size_t connections;
+    uint64_t answers[DOOR_ANSWERS];
+    uint64_t sessions_refused;
+    size_t memory;    /* bytes that all connections hold together */
+    uint64_t evicted; /* connections closed because that was too much */
+};
+
+void wire_counts(const struct wire *w, struct wire_counts *ret_counts);
 
 /* Closes everything; sessions end by their timeouts. Frees itself on the loop. */
 void wire_close(struct wire *w);

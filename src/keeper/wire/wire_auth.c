@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "base/base64.h"
 #include "base/mem.h"
 #include "base/secret.h"
 #include "base/sha1.h"

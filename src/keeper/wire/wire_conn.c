@@ -16,7 +16,7 @@
 #include "base/uv_check.h"
 #include "keeper/wire/wire_impl.h"
 
-enum { KEEP_MAX = 256 * 1024 }; /* larger empty buffers are freed */
+enum { KEEP_MAX = 64 * 1024 }; /* larger empty buffers are freed */
 
 static void buf_shrink(struct buf *b)
 {
@@ -42,7 +42,7 @@ static void on_handle_closed(uv_handle_t *handle)
     TAILQ_REMOVE(&w->conns, c, link);
     pthread_mutex_unlock(&w->l->lock);
     w->conn_count--;
-    wire_host_leave(c);
+    door_leave(&w->door, &c->guest);
     free(c);
 }
 
@@ -57,6 +57,7 @@ void wire_conn_close(struct wire_conn *c)
     wire_unnote(c);
     c->session = 0;
     pthread_mutex_unlock(&c->w->l->lock);
+    wire_memory_count(c);
     uv_close((uv_handle_t *)&c->patience, on_handle_closed);
     uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
 }
@@ -304,6 +305,7 @@ void wire_conn_flush(struct wire_conn *c)
 {
     while (send_some(c) && resume(c))
         continue;
+    wire_memory_count(c);
 }
 
 static void on_patience_over(uv_timer_t *timer)
@@ -339,9 +341,7 @@ static struct wire_conn *conn_new(struct wire *w)
 
 static void conn_start(struct wire_conn *c, int err)
 {
-    bool fits = wire_host_enter(c) && c->w->conn_count <= WIRE_CONNECTIONS_MAX;
-    c->w->totals.rejected += !fits;
-    if (err < 0 || !fits) {
+    if (err < 0 || !wire_let_in(c)) {
         wire_conn_close(c);
         return;
     }

@@ -1,66 +1,105 @@
 /*
- * The address of a connection: its name, its first identity, and how many connections it has. The
- * counts are in a balanced tree, so that many connections from many addresses stay cheap.
+ * Letting connections in, and their addresses: the name and the first identity.
+ *
+ * One that is too many is closed at once, as by ZooKeeper. Clients take that as the loss of the
+ * connection and try again after a delay of their own: at most a second in Java and kazoo, a
+ * sixtieth of the session timeout in C. An answer would be worse: the only one that the protocol
+ * has tells that a session has expired. A turn of the loop accepts a part of what waits, so that a
+ * client that tries again without delay does not keep libuv in its accept loop.
  */
-#include <search.h>
-#include <stdlib.h>
+#include <inttypes.h>
 
 #include "base/address.h"
-#include "base/mem.h"
+#include "base/clock.h"
 #include "keeper/wire/wire_impl.h"
 
-/* First member: a pointer to the address is one to the host. */
-struct wire_host {
-    struct in6_addr address; /* of IPv4: as IPv6 writes it, ::ffff:127.0.0.1 */
-    int64_t connections;
-};
+enum { ACCEPTS_MAX = 64 };
 
-static int compare(const void *a, const void *b)
+void wire_door_open(struct wire *w)
 {
-    return memcmp(a, b, sizeof(struct in6_addr));
+    w->door = (struct door){
+        .what = "ZooKeeper connections",
+        .max = (size_t)w->o.connections_max,
+        .max_of_address = (size_t)w->o.connections_per_address,
+    };
 }
 
-static struct in6_addr plain_address(const struct sockaddr_storage *address)
+static void report(struct wire *w, const char *line)
 {
-    struct in6_addr plain = {.s6_addr = {[10] = 0xff, 0xff}};
-    if (address->ss_family == AF_INET6)
-        return ((const struct sockaddr_in6 *)address)->sin6_addr;
-    memcpy(&plain.s6_addr[12], &((const struct sockaddr_in *)address)->sin_addr, 4);
-    return plain;
+    if (line && w->l->o.note)
+        w->l->o.note(w->l->o.arg, line);
 }
 
-static struct wire_host *find_or_add(struct wire *w, const struct in6_addr *address)
-{
-    struct wire_host **found = tfind(address, &w->hosts, compare);
-    if (found)
-        return *found;
-    struct wire_host *host = mem_zalloc(sizeof *host);
-    host->address = *address;
-    if (!tsearch(host, &w->hosts, compare))
-        err_fatal("out of memory");
-    return host;
-}
-
-bool wire_host_enter(struct wire_conn *c)
+static void name_peer(struct wire_conn *c)
 {
     struct sockaddr_storage address = {0};
     int len = sizeof address;
     char ip[48] = "";
     if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&address, &len) < 0)
-        return true;
+        return;
     uv_ip_name((struct sockaddr *)&address, ip, sizeof ip);
     snprintf(c->peer, sizeof c->peer, "%s:%d", ip, wire_port(&address));
     wire_add_id(c, STR("ip"), str_of(ip));
     c->is_loopback = address_is_loopback(&address);
-    struct in6_addr plain = plain_address(&address);
-    c->host = find_or_add(c->w, &plain);
-    return ++c->host->connections <= c->w->o.connections_per_address;
 }
 
-void wire_host_leave(struct wire_conn *c)
+bool wire_let_in(struct wire_conn *c)
 {
-    if (!c->host || --c->host->connections)
+    const char *line;
+    uv_os_fd_t fd;
+    if (uv_fileno((const uv_handle_t *)&c->tcp, &fd))
+        return false;
+    if (door_enter(&c->w->door, fd, &c->guest, &line) == DOOR_LET_IN) {
+        name_peer(c);
+        return true;
+    }
+    c->w->totals.rejected++;
+    report(c->w, line);
+    return false;
+}
+
+void wire_session_refused(struct wire *w)
+{
+    char line[120];
+    uint64_t unsaid = refusals_add(&w->sessions_refused, clock_boot_ms());
+    snprintf(line, sizeof line,
+             "refused %" PRIu64 " ZooKeeper sessions: there are too many; %u are open", unsaid,
+             w->l->tree.sessions.count);
+    report(w, unsaid ? line : NULL);
+}
+
+void wire_counts(const struct wire *w, struct wire_counts *ret_counts)
+{
+    *ret_counts = (struct wire_counts){.connections = w->door.count,
+                                       .sessions_refused = w->sessions_refused.count,
+                                       .memory = w->held,
+                                       .evicted = w->evicted.count};
+    memcpy(ret_counts->answers, w->door.answers, sizeof w->door.answers);
+}
+
+void wire_accept(uv_stream_t *listener, int status)
+{
+    struct wire *w = listener->data;
+    if (!w->l)
         return;
-    tdelete(c->host, &c->w->hosts, compare);
-    free(c->host);
+    if (status == UV_EMFILE || status == UV_ENFILE)
+        report(w, door_missed(&w->door));
+    if (status)
+        return;
+    if (w->accepted++ < ACCEPTS_MAX) {
+        wire_conn_accept(w, listener);
+        return;
+    }
+    w->waiting[(uv_tcp_t *)listener - w->listeners] = true;
+    uv_async_send(&w->news);
+}
+
+void wire_accept_more(struct wire *w)
+{
+    w->accepted = 0;
+    for (size_t i = 0; i < w->listener_count; i++)
+        if (w->waiting[i]) {
+            w->waiting[i] = false;
+            wire_accept((uv_stream_t *)&w->listeners[i], 0);
+        }
 }

@@ -3,7 +3,8 @@
  *
  *   wire.c          the listener, and wake-ups by other threads and the disk
  *   wire_conn.c     one connection: bytes in, packets, answers out when they may leave
- *   wire_host.c     the address of a connection
+ *   wire_host.c     lets connections in; their addresses
+ *   wire_memory.c   the memory of all connections
  *   wire_session.c  the session of a connection
  *   wire_auth.c     its identities, and whether it may ask at all
  *   wire_rights.c   its roles
@@ -24,6 +25,7 @@
 #include <sys/queue.h>
 
 #include "base/arena.h"
+#include "base/door.h"
 #include "base/map.h"
 #include "base/summary.h"
 #include "base/thread.h"
@@ -76,7 +78,7 @@ struct wire_conn {
     struct wire *w;
     TAILQ_ENTRY(wire_conn) link; /* in wire.conns */
     char peer[64];               /* address and port */
-    struct wire_host *host;      /* the address; NULL: unknown */
+    struct door_guest guest;
     int closed_handles;
     bool closing;
 
@@ -96,6 +98,9 @@ struct wire_conn {
     bool writing;
     bool close_when_sent;
     size_t event_bytes; /* put into `out` since it was empty */
+    size_t held;        /* as wire_memory.c counts it */
+    bool holds;         /* on the list of those that hold much */
+    TAILQ_ENTRY(wire_conn) holder_link;
 
     int64_t session;                 /* 0: not connected yet */
     struct acl_id ids[WIRE_IDS_MAX]; /* owned; the first is the address */
@@ -138,9 +143,15 @@ struct wire {
     struct gate_waiter gate_waiter; /* for the answers of all connections */
     struct wire_conns conns;
     size_t conn_count;
-    void *hosts;              /* a tree of struct wire_host, by address */
-    struct wire_noted noted;  /* with events or waiting answers; under the store's lock */
-    struct wire_noted called; /* the part of them that on_news() still has to look at */
+    struct door door;
+    struct refusals sessions_refused;
+    size_t held;               /* bytes, of all connections */
+    struct wire_conns holders; /* that hold much; the first has made no progress for longest */
+    struct refusals evicted;
+    size_t accepted;                    /* in this turn of the loop, or since an earlier one */
+    bool waiting[OPTION_ADDRESSES_MAX]; /* listeners: a connection waits for the next turn */
+    struct wire_noted noted;            /* with events or waiting answers; under the store's lock */
+    struct wire_noted called;           /* the part of them that on_news() still has to look at */
     int64_t now_ms;
     int64_t acl_lsn; /* of the last change of an access list, whose version every stat shows */
     struct buf head, body; /* of the answer being made */
@@ -155,9 +166,15 @@ struct wire {
 void wire_leave(struct wire *w);
 int wire_port(const struct sockaddr_storage *address);
 
-/* wire_host.c. False: the address has too many connections. */
-bool wire_host_enter(struct wire_conn *c);
-void wire_host_leave(struct wire_conn *c);
+/* wire_host.c */
+void wire_door_open(struct wire *w);
+bool wire_let_in(struct wire_conn *c); /* false: it is refused */
+void wire_session_refused(struct wire *w);
+void wire_accept(uv_stream_t *listener, int status);
+void wire_accept_more(struct wire *w); /* what was left to the next turn of the loop */
+
+/* wire_memory.c: counts what the connection holds, after it has changed. May close connections. */
+void wire_memory_count(struct wire_conn *c);
 
 /* wire_conn.c */
 void wire_conn_accept(struct wire *w, uv_stream_t *listener);

@@ -24,6 +24,10 @@ static struct tree_session *enter(struct wire_conn *c, int64_t id, struct str pa
     struct tree_session *s = NULL;
     timeout_ms = granted_timeout(&c->w->o, timeout_ms);
     if (!id) {
+        if (l->tree.sessions.count >= (uint64_t)c->w->o.sessions_max) {
+            wire_session_refused(c->w);
+            return NULL;
+        }
         if (engine_session_open(l, timeout_ms, &s))
             return NULL;
     } else {
@@ -74,7 +78,7 @@ bool wire_hello(struct wire_conn *c, struct str packet)
             return false; /* it has seen transactions of another store */
         struct tree_session *s = enter(c, id, password, timeout_ms);
         if (!s && !id)
-            return false; /* the disk is full: the client may retry, nothing has expired */
+            return false; /* too many, or a full disk: it may retry, nothing has expired */
         put_welcome(c, s, tells_read_only);
         if (s && !id)
             wire_conn_answered(c, "SESS", 0, s->id, WIRE_UPDATE);

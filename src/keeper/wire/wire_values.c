@@ -276,7 +276,8 @@ void wire_put_configuration(struct wire *w, struct report *r)
     report_int(r, "dataDirSize", "data_dir_size", s.data);
     report_text(r, "dataLogDir", "data_log_dir", dir);
     report_int(r, "dataLogSize", "data_log_size", s.log);
-    report_int(r, "maxClientCnxns", "max_client_cnxns", o->connections_per_address);
+    report_int(r, "maxClientCnxns", "max_client_cnxns",
+               o->connections_per_address ? o->connections_per_address : o->connections_max);
     report_int(r, "minSessionTimeout", "min_session_timeout", o->timeout_min_ms);
     report_int(r, "maxSessionTimeout", "max_session_timeout", o->timeout_max_ms);
     report_int(r, "clientPortListenBacklog", "client_port_listen_backlog", WIRE_BACKLOG);

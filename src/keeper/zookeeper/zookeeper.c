@@ -23,7 +23,7 @@
 enum { ZK_QUOTA_EXCEEDED = -125 }; /* newer than the library */
 
 /*
- * ZooKeeper's errors and ours. Others (not implemented by the server, marshalling) are IO. When a
+ * ZooKeeper's errors and ours. Others (marshalling) are IO. When a
  * session moved to another connection, the request did not happen; UNKNOWN allows that.
  */
 static const struct {
@@ -39,6 +39,7 @@ static const struct {
     {ZNOAUTH, DROVER_NO_AUTH},
     {ZAUTHFAILED, DROVER_NO_AUTH},
     {ZINVALIDACL, DROVER_NO_AUTH},
+    {ZUNIMPLEMENTED, DROVER_UNIMPLEMENTED},
     {ZK_QUOTA_EXCEEDED, DROVER_QUOTA_EXCEEDED},
     {ZCONNECTIONLOSS, DROVER_UNKNOWN},
     {ZOPERATIONTIMEOUT, DROVER_UNKNOWN},
@@ -303,6 +304,7 @@ static void zk_free(struct zk *zk)
     pthread_cond_destroy(&zk->due);
     pthread_mutex_destroy(&zk->lock);
     free(zk->chroot);
+    free(zk->user);
     free(zk);
 }
 
@@ -379,6 +381,8 @@ static int session_start(struct zk *zk, const char *hosts, const struct zookeepe
     clientid_t id = {.client_id = zk->keeper.session.id};
     memcpy(id.passwd, zk->keeper.session.password, sizeof id.passwd);
     zk->acl = zo && zo->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+    if (zo && zo->auth)
+        zk->user = mem_dup(zo->auth, strcspn(zo->auth, ":"));
     zoo_set_debug_level(0);
     zk->handle = zookeeper_init2(hosts, on_session, zk->keeper.session.timeout_ms,
                                  id.client_id ? &id : NULL, zk, ZOO_NO_LOG_CLIENTENV, NULL);

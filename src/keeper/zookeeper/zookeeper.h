@@ -51,4 +51,17 @@ int zookeeper_connect(const char *url, const struct zookeeper_options *zo,
  */
 int zookeeper_world_writable(struct keeper *k, bool *ret_writable);
 
+/*
+ * For moves (drover export and import). The access list of a node, as in acl.h: empty if it is the
+ * one that this keeper gives to new nodes. Setting one is safe to repeat.
+ */
+int zookeeper_get_acl(struct keeper *k, const char *path, struct buf *ret_acl);
+int zookeeper_set_acl(struct keeper *k, const char *path, struct str acl);
+
+/*
+ * Creates a container or a node with a time to live, by its owner (keeper.h), unless the node is
+ * there. UNIMPLEMENTED: the ensemble does not have these (extendedTypesEnabled).
+ */
+int zookeeper_create_lasting(struct keeper *k, const char *path, struct str data, int64_t owner);
+
 #endif

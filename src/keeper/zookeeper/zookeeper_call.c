@@ -10,6 +10,7 @@
  * A read whose connection broke is sent again on the next connection, until the deadline.
  */
 #include "base/clock.h"
+#include "keeper/jute.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 
 int zk_enter(struct zk *zk)
@@ -160,6 +161,18 @@ static void on_string(int rc, const char *value, const void *arg)
     answer((struct zk_request *)arg, rc, NULL);
 }
 
+/* As acl.h has it. */
+static void put_acl(struct buf *b, const struct ACL_vector *acl)
+{
+    b->len = 0;
+    jute_put_i32(b, acl->count);
+    for (int i = 0; i < acl->count; i++) {
+        jute_put_i32(b, acl->data[i].perms);
+        jute_put_bytes(b, str_of(acl->data[i].id.scheme));
+        jute_put_bytes(b, str_of(acl->data[i].id.id));
+    }
+}
+
 static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *arg)
 {
     struct zk_request *r = (struct zk_request *)arg;
@@ -167,10 +180,29 @@ static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void
     for (int i = 0; rc == ZOK && i < acl->count; i++)
         if ((acl->data[i].perms & change) && strcmp(acl->data[i].id.scheme, "world") == 0)
             r->world_writable = true;
+    if (rc == ZOK && r->data)
+        put_acl(r->data, acl);
     answer(r, rc, stat);
 }
 
+static void on_nothing(int rc, const void *arg)
+{
+    answer((struct zk_request *)arg, rc, NULL);
+}
+
 /* Requests. */
+
+static int create(struct zk *zk, struct zk_request *r)
+{
+    const char *data = r->content.p;
+    int len = data ? (int)r->content.len : -1;
+    if (!r->owner)
+        return zoo_acreate(zk->handle, r->full, "", 0, zk->acl, r->flags, on_string, r);
+    bool is_container = r->owner == KEEPER_CONTAINER;
+    return zoo_acreate_ttl(zk->handle, r->full, data, len, zk->acl,
+                           is_container ? ZOO_CONTAINER : ZOO_PERSISTENT_WITH_TTL,
+                           is_container ? -1 : r->owner & KEEPER_TTL_MAX_MS, on_string, r);
+}
 
 static int hand_over(struct zk *zk, struct zk_request *r)
 {
@@ -186,8 +218,10 @@ static int hand_over(struct zk *zk, struct zk_request *r)
         return zoo_async(zk->handle, r->full, on_string, r);
     case ZK_GET_ACL:
         return zoo_aget_acl(zk->handle, r->full, on_acl, r);
+    case ZK_SET_ACL:
+        return zoo_aset_acl(zk->handle, r->full, -1, &r->acl, on_nothing, r);
     case ZK_CREATE:
-        return zoo_acreate(zk->handle, r->full, "", 0, zk->acl, r->flags, on_string, r);
+        return create(zk, r);
     }
     return ZBADARGUMENTS;
 }
@@ -269,4 +303,52 @@ int zookeeper_world_writable(struct keeper *k, bool *ret_writable)
     TRY(user_request(k, STR("/"), &r));
     *ret_writable = r.world_writable;
     return 0;
+}
+
+/* The list of a node that this keeper has made, or another one with the same login. */
+static bool is_own(const struct zk *zk, struct str acl)
+{
+    struct reader r = {acl.p, acl.len, false};
+    int32_t count = jute_i32(&r), permissions = jute_i32(&r);
+    struct str scheme = jute_bytes(&r), id = jute_bytes(&r);
+    if (count != 1 || permissions != ZOO_PERM_ALL || r.bad)
+        return false;
+    if (!zk->user)
+        return str_eq(scheme, STR("world"));
+    size_t len = strlen(zk->user);
+    return str_eq(scheme, STR("digest")) && id.len > len && !memcmp(id.p, zk->user, len) &&
+           id.p[len] == ':';
+}
+
+int zookeeper_get_acl(struct keeper *k, const char *path, struct buf *ret_acl)
+{
+    struct zk_request r = {.kind = ZK_GET_ACL, .data = ret_acl};
+    TRY(user_request(k, str_of(path), &r));
+    if (is_own(zk_of(k), buf_str(ret_acl)))
+        ret_acl->len = 0;
+    return 0;
+}
+
+int zookeeper_set_acl(struct keeper *k, const char *path, struct str acl)
+{
+    CLEANUP(arena_release) struct arena a = {0};
+    struct reader in = {acl.p, acl.len, false};
+    int32_t count = jute_i32(&in);
+    if (count <= 0 || (size_t)count > acl.len)
+        return DROVER_BAD_ACL;
+    struct zk_request r = {.kind = ZK_SET_ACL};
+    r.acl.data = arena_alloc(&a, (size_t)count * sizeof *r.acl.data);
+    for (; r.acl.count < count && !in.bad; r.acl.count++) {
+        struct ACL *entry = &r.acl.data[r.acl.count];
+        entry->perms = jute_i32(&in);
+        entry->id.scheme = arena_text(&a, jute_bytes(&in));
+        entry->id.id = arena_text(&a, jute_bytes(&in));
+    }
+    return in.bad ? DROVER_BAD_ACL : user_request(k, str_of(path), &r);
+}
+
+int zookeeper_create_lasting(struct keeper *k, const char *path, struct str data, int64_t owner)
+{
+    struct zk_request r = {.kind = ZK_CREATE, .owner = owner, .content = data};
+    return user_request(k, str_of(path), &r);
 }

@@ -85,6 +85,7 @@ struct zk {
     char *chroot; /* "" or a path */
     size_t chroot_len;
     const struct ACL_vector *acl; /* of the nodes we create */
+    char *user;                   /* logged in; NULL: nobody */
     void (*wake)(void *arg);
     void *wake_arg;
 
@@ -161,18 +162,22 @@ int zk_call_wait(struct zk_call *c); /* returns ZooKeeper's answer */
 void zk_calls_fail(struct zk *zk);   /* answers those that libzookeeper did not */
 
 /*
- * A read, or the creation of a node that may exist already: safe to repeat when the connection
- * breaks.
+ * A read, a new access list, or the creation of a node that may exist already: safe to repeat when
+ * the connection breaks.
  */
 struct zk_request {
     struct zk_call call;
-    enum { ZK_GET, ZK_EXISTS, ZK_CHILDREN, ZK_SYNC, ZK_GET_ACL, ZK_CREATE } kind;
+    enum { ZK_GET, ZK_EXISTS, ZK_CHILDREN, ZK_SYNC, ZK_GET_ACL, ZK_SET_ACL, ZK_CREATE } kind;
     const char *full;
     int64_t deadline_ms;
-    int flags;          /* create: enum keeper_flag */
-    struct buf *data;   /* get: the data; children: the names, each with a NUL, or NULL */
-    size_t count;       /* of names */
-    watcher_fn watcher; /* exists, children: NULL: none */
+    int flags;             /* create: enum keeper_flag */
+    int64_t owner;         /* create: of a container or a TTL node; 0: neither */
+    struct str content;    /* create: the data */
+    struct ACL_vector acl; /* set ACL */
+    struct buf *data;      /* get: the data; children: the names, each with a NUL, or NULL;
+                           get ACL: the list, or NULL */
+    size_t count;          /* of names */
+    watcher_fn watcher;    /* exists, children: NULL: none */
     uintptr_t watcher_id;
     struct keeper_stat stat;
     bool world_writable; /* the ACL allows anybody to change the node */
