@@ -153,7 +153,7 @@ const char *cmd_nearest(const char *word, const char *const *names, size_t count
 /* All commands, and each one, in the order of main.c. */
 extern const struct cmd cmd_drover;
 extern const struct cmd cmd_serve, cmd_config, cmd_fsck, cmd_token, cmd_whoami, cmd_backup,
-    cmd_restore, cmd_export, cmd_import;
+    cmd_restore, cmd_export, cmd_import, cmd_doctor;
 extern const struct cmd cmd_add, cmd_claim, cmd_done, cmd_renew, cmd_work, cmd_ls, cmd_groups,
     cmd_group, cmd_task, cmd_update;
 extern const struct cmd cmd_graph_run, cmd_exec, cmd_nodes, cmd_show, cmd_log, cmd_wait, cmd_kill,

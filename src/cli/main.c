@@ -26,6 +26,7 @@ static const struct cmd *const COMMANDS[] = {
     &cmd_restore,
     &cmd_export,
     &cmd_import,
+    &cmd_doctor,
     &cmd_add,
     &cmd_claim,
     &cmd_done,

@@ -268,6 +268,7 @@ static void put_stream_head(struct buf *b, struct exchange *x, const char *conte
     struct conn *c = x->conn;
     bool chunked = !x->request.head.http_1_0;
     server_metrics_count(x, 200);
+    access_answered(x, 200);
     c->last_request |= !chunked;
     x->closes |= c->last_request && x == c->last;
     buf_put_str(b, status_of(200)->line);

@@ -9,9 +9,12 @@
 #include "http/transport.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -30,6 +33,7 @@ struct transport {
     char *leader;                         /* where the last redirect led; NULL: nowhere */
     char *token_line;                     /* "Authorization: Bearer ..."; NULL: no token */
     char *location;                       /* of the present answer */
+    int64_t date_ms;                      /* likewise; 0: it has none */
     const struct curl *curl;
     CURLM *multi;
     CURL *easy;
@@ -65,17 +69,37 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 }
 
 /* "Location: http://host:port/path": only scheme and authority are used. */
+/* The value of a header line, if it has this name, which ends with its colon. */
+static bool header_value(struct str line, const char *name, struct str *ret_value)
+{
+    size_t at = strlen(name), len = line.len;
+    if (len <= at || strncasecmp(line.p, name, at) != 0)
+        return false;
+    while (at < len && isspace((unsigned char)line.p[at]))
+        at++;
+    while (len > at && isspace((unsigned char)line.p[len - 1]))
+        len--;
+    *ret_value = (struct str){line.p + at, len - at};
+    return true;
+}
+
+static int64_t read_date(struct str value)
+{
+    char text[64];
+    struct tm tm = {0};
+    snprintf(text, sizeof text, "%.*s", STR_ARGS(value));
+    return strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm) ? (int64_t)timegm(&tm) * 1000 : 0;
+}
+
 static size_t on_header(char *data, size_t size, size_t count, void *arg)
 {
     struct transport *t = arg;
-    size_t len = size * count, at = sizeof "location:" - 1;
-    if (len > at && !strncasecmp(data, "location:", at)) {
-        while (at < len && isspace((unsigned char)data[at]))
-            at++;
-        while (len > at && isspace((unsigned char)data[len - 1]))
-            len--;
+    struct str value;
+    if (header_value((struct str){data, size * count}, "location:", &value)) {
         free(t->location);
-        t->location = mem_dup(data + at, len - at);
+        t->location = mem_dup(value.p, value.len);
+    } else if (header_value((struct str){data, size * count}, "date:", &value)) {
+        t->date_ms = read_date(value);
     }
     return size * count;
 }
@@ -353,6 +377,7 @@ static int call_one(struct transport *t, const char *origin, const struct transp
     t->body = &answer->body;
     t->sink_err = 0;
     answer->body.len = 0;
+    t->date_ms = 0;
     err = perform(t, &code);
     if (err)
         err_set(ret_error, err, "stopped while waiting for %s", origin);
@@ -362,6 +387,7 @@ static int call_one(struct transport *t, const char *origin, const struct transp
         err = translate(t, code, origin, r, ret_error);
     t->curl->curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     answer->status = (int)status;
+    answer->date_ms = t->date_ms;
     t->curl->curl_slist_free_all(headers);
     return err;
 }

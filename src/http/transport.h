@@ -34,6 +34,7 @@ enum {
 
 struct transport_answer {
     int status;
+    int64_t date_ms; /* by the clock of the server, in whole seconds; 0: it did not say */
     struct buf body; /* the caller releases it */
 };
 

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/uv_check.h"
 #include "keeper/local/backup.h"
+#include "server/audit.h"
 
 enum { PIECE_LEN = 512 * 1024 };
 
@@ -126,7 +127,7 @@ static void get_backup(struct http_request *r)
         http_reply_error(r, 409, "another backup is under way");
     } else if (r->head.head_only) {
         http_reply_as(r, 200, "application/octet-stream", STR(""));
-    } else {
+    } else if (audit_begin(h->audit, r, NULL)) {
         h->backup = mem_zalloc(sizeof *h->backup);
         h->backup->context = h;
         h->backup->request = r;

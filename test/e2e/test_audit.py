@@ -120,6 +120,13 @@ def test_keeper_commands_are_named(audited, log, tmp_path):
     assert not lines(log, action="getKeeperCommand")
 
 
+def test_a_backup_is_named(audited, log, tmp_path):
+    """It has everything, the key of commands included."""
+    done = drover("backup", tmp_path / "b", "--server", f"unix:{tmp_path / 's'}")
+    assert done.returncode == 0, done.stderr
+    assert [line.get("outcome") for line in lines(log, action="getBackup")] == [None, 200]
+
+
 def test_start_and_stop(tmp_path, log):
     for _ in range(2):
         server = Server("--data", tmp_path / "data", "--loopback-roles", "read", "--audit", log).start()
@@ -151,7 +158,7 @@ def test_refused_requests_are_kept_counted_and_said(audited, log, tmp_path):
     assert wrong not in log.read_text() and not lines(log, action="addNodes", stage="begin")
     assert [failures(audited, admin, reason) for reason in ("token", "role", "limit")] == [3, 2, 2]
     assert audited.stop() == 0
-    said = [line for line in audited.said.splitlines() if "warning: refused" in line]
+    said = [line for line in audited.said.splitlines() if "warning refused" in line]
     assert len(said) == 2, said
     assert "refused 127.0.0.1: the token is missing or wrong (listGroups)" in said[0]
     assert "2 times because the token" in said[1] and "2 times because the role" in said[1]

@@ -232,3 +232,14 @@ def test_the_man_page_lists_what_reloads():
     section = page.split("# RELOADING")[1].split("# ERRORS")[0]
     reloads = {name for name, each in shown().items() if each["reloads"]}
     assert set(re.findall(r"\*([a-z][a-z-]+)\*", section)) == reloads
+
+
+def test_the_audit_log_is_opened_again(reloading, tmp_path):
+    """After it was moved away, as programs that rotate logs do."""
+    log = tmp_path / "audit"
+    server = reloading(f"audit {log}\n")
+    assert '"action":"start"' in log.read_text()
+    log.rename(tmp_path / "audit.1")
+    server.reload()
+    assert '"action":"reload"' in log.read_text()
+    assert '"action":"reload"' not in (tmp_path / "audit.1").read_text()
