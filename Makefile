@@ -59,7 +59,8 @@ build-fuzz/build.ninja: $(build_files)
 
 test-builds:
 	@tools/deps test
-	@$(MAKE) -s build-asan/build.ninja build-tsan/build.ninja build-fuzz/build.ninja
+	@$(MAKE) -s build/build.ninja build-asan/build.ninja build-tsan/build.ninja \
+		build-fuzz/build.ninja
 	@ln -sf src/drover build-asan/drover
 
 test: test-builds

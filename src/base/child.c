@@ -1,5 +1,5 @@
 /*
- * posix_spawn and a pidfd. The input is a file in memory, so a command that does not read it, or
+ * A process and its pidfd. The input is a file in memory, so a command that does not read it, or
  * reads it late, cannot block us.
  */
 #include "base/child.h"
@@ -7,18 +7,17 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/process.h"
 
 extern char **environ;
 
@@ -85,57 +84,55 @@ static int make_input(struct str input, struct err_info *ret_error)
     return err;
 }
 
-static bool is_replaced(const char *entry, const char *const *variables)
+static bool is_replaced(const char *entry, const struct child_options *o)
 {
     size_t len = strcspn(entry, "=");
-    for (; variables && *variables; variables++)
-        if (!strncmp(entry, *variables, len) && (*variables)[len] == '=')
+    for (const char *const *v = o->variables; v && *v; v++)
+        if (!strncmp(entry, *v, len) && (*v)[len] == '=')
+            return true;
+    for (const char *const *name = o->hidden; name && *name; name++)
+        if (!strncmp(entry, *name, len) && !(*name)[len])
             return true;
     return false;
 }
 
 /* Our environment with the variables replaced or added. The caller frees the array. */
-static char **make_environment(const char *const *variables)
+static const char **make_environment(const struct child_options *o)
 {
     size_t count = 1, kept = 0;
     for (char **e = environ; *e; e++)
         count++;
-    for (const char *const *v = variables; v && *v; v++)
+    for (const char *const *v = o->variables; v && *v; v++)
         count++;
-    char **made = mem_alloc(count * sizeof *made);
+    const char **made = mem_alloc(count * sizeof *made);
     for (char **e = environ; *e; e++)
-        if (!is_replaced(*e, variables))
+        if (!is_replaced(*e, o))
             made[kept++] = *e;
-    for (const char *const *v = variables; v && *v; v++)
-        made[kept++] = (char *)*v;
+    for (const char *const *v = o->variables; v && *v; v++)
+        made[kept++] = *v;
     made[kept] = NULL;
     return made;
 }
 
 /* A process group of its own, default signal handling, the input on stdin. Returns errno. */
-static int spawn(const struct child_options *o, int input_fd, pid_t *ret_pid)
+static int start(const struct child_options *o, int input_fd, pid_t *ret_pid, int *ret_pidfd)
 {
-    char **environment = make_environment(o->variables);
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, usual;
-
-    sigemptyset(&none);
-    sigemptyset(&usual);
-    sigaddset(&usual, SIGTERM);
-    sigaddset(&usual, SIGINT);
-    sigaddset(&usual, SIGPIPE);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, input_fd, STDIN_FILENO);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
-                                              POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setsigdefault(&attributes, &usual);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    int errnum = posix_spawnp(ret_pid, o->argv[0], &actions, &attributes, o->argv, environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
+    static const unsigned char usual[] = {SIGTERM, SIGINT, SIGPIPE};
+    const char **environment = make_environment(o);
+    enum process_step step;
+    CLEANUP(arena_release) struct arena a = {0};
+    struct process_options p = {
+        .paths = process_find(&a, o->argv[0], process_path(), o->account != NULL),
+        .argv = (const char *const *)o->argv,
+        .envp = environment,
+        .fds = {input_fd, STDOUT_FILENO, STDERR_FILENO},
+        .cgroup = -1,
+        .new_privileges = !o->no_new_privs,
+        .account = o->account,
+        .signals = usual,
+        .signal_count = sizeof usual,
+    };
+    int errnum = p.paths[0] ? process_start(&p, ret_pid, ret_pidfd, &step) : ENOENT;
     free(environment);
     return errnum;
 }
@@ -214,20 +211,17 @@ int child_run(const struct child_options *o, int *ret_status, struct err_info *r
     int input_fd = make_input(o->input, ret_error);
     if (input_fd < 0)
         return input_fd;
-    int errnum = spawn(o, input_fd, &f.pid);
+    int errnum = start(o, input_fd, &f.pid, &f.pidfd);
     close(input_fd);
     if (errnum) {
         int err = err_set_errno(ret_error, errnum, "cannot start '%s'", o->argv[0]);
         *ret_status = errnum == ENOENT ? 127 : 126;
         return errnum == EAGAIN || errnum == ENOMEM ? err : 0;
     }
-    f.pidfd = (int)syscall(SYS_pidfd_open, f.pid, 0);
     if (o->tick && o->tick_ms)
         f.next_tick_ms = clock_boot_ms() + o->tick_ms;
-    if (f.pidfd >= 0) {
-        follow(&f);
-        close(f.pidfd);
-    }
+    follow(&f);
+    close(f.pidfd);
     *ret_status = wait_for(f.pid);
     ret_error->text[0] = '\0';
     return 0;

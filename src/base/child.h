@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/account.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -30,7 +31,10 @@ struct child_options {
     int64_t tick_ms;              /* 0: never */
     bool (*tick)(void *arg);      /* false: stop the command */
     void *arg;
-    int64_t grace_ms; /* 0: CHILD_GRACE_MS */
+    int64_t grace_ms;              /* 0: CHILD_GRACE_MS */
+    const struct account *account; /* it runs as this user; NULL: ours */
+    bool no_new_privs;             /* it cannot gain rights by setuid programs */
+    const char *const *hidden;     /* names of our variables that it is not given; NULL: none */
 };
 
 /*

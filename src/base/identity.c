@@ -89,7 +89,7 @@ void identity_drop(struct identity *who)
     free(who);
 }
 
-static bool matches(struct str pattern, struct str name)
+bool identity_matches(struct str pattern, struct str name)
 {
     bool prefix = pattern.len && pattern.p[pattern.len - 1] == '*';
     if (prefix)
@@ -101,6 +101,6 @@ bool identity_reaches(const struct identity *who, enum identity_scope scope, str
 {
     bool reaches = !who->limited;
     for (size_t i = 0; !reaches && i < who->pattern_count[scope]; i++)
-        reaches = matches(str_of(who->patterns[scope][i]), name);
+        reaches = identity_matches(str_of(who->patterns[scope][i]), name);
     return reaches;
 }

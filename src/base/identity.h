@@ -46,6 +46,7 @@ enum { IDENTITY_NAME_SIZE = 96, SCOPE_PATTERNS_MAX = 32 };
 struct identity {
     atomic_int references;
     unsigned roles;
+    bool anonymous;                /* anybody: a token could help */
     char name[IDENTITY_NAME_SIZE]; /* for logs: "token 5f3a09c1 (mail)", "user ben", "loopback" */
     int64_t expires_ms;            /* wall time; 0: never */
     uint64_t node;                 /* a command of this node, which may change only what is below
@@ -69,6 +70,9 @@ static inline bool identity_may(const struct identity *who, unsigned roles)
 {
     return who->roles & (roles | ROLE_ADMIN);
 }
+
+/* Whether a pattern, which is a name, or a prefix and "*", stands for a name. */
+bool identity_matches(struct str pattern, struct str name);
 
 /* Whether the limits allow a group, a world or a queue of this name. */
 bool identity_reaches(const struct identity *who, enum identity_scope scope, struct str name);

@@ -42,7 +42,7 @@ void option_set(const struct option *o, const char *const *texts, size_t count)
 
 bool option_is_list(const struct option *o)
 {
-    return o->parse == option_list_add || o->parse == option_addresses;
+    return o->parse == option_list_add || o->parse == option_addresses || o->flags & OPTION_LIST;
 }
 
 bool option_is_flag(const struct option *o)

@@ -23,6 +23,7 @@ enum option_flags {
     OPTION_RELOADS = 1 << 0,      /* a new value applies at once when the server reloads */
     OPTION_COMMAND_LINE = 1 << 1, /* can be given on the command line only */
     OPTION_VARIABLE = 1 << 2,     /* there and in the environment, not in a file */
+    OPTION_LIST = 1 << 3,         /* may be given more than once, with a parse of its own */
     OPTION_OWN = 1 << 8,          /* this one and further ones mean what the command says */
 };
 
@@ -106,7 +107,7 @@ struct option_addresses {
 
 int option_addresses(const struct option *o, const char *text, struct err_info *e);
 
-/* Large enough for what any row parses: where a value is only tried. */
+/* Large enough for what any row parses, also a type of its own: where a value is only tried. */
 union option_value {
     bool flag;
     int choice;
@@ -115,6 +116,7 @@ union option_value {
     const char *text;
     struct option_list list;
     struct option_addresses addresses;
+    char other[4096];
 };
 
 /* Decimal digits only: unlike strtoll, refuses spaces, signs and an empty text. */

@@ -7,6 +7,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/policy.h"
 #include "base/thread.h"
 #include "batch/server.h"
 #include "http/curl.h"
@@ -45,16 +46,24 @@ static int run_command(struct batch_callbacks *n, const struct batch_report *r,
                        struct err_info *ret_error)
 {
     char *argv[] = {"/bin/sh", "-c", (char *)n->o.hook, NULL};
+    static const char *const secrets[] = {"DROVER_TOKEN", "DROVER_ZK_AUTH", NULL};
     char batch[64], key[96], state[96];
-    const char *variables[] = {batch, key, state, NULL};
+    const char *variables[4 + ACCOUNT_VARIABLES] = {batch, key, state};
+    CLEANUP(arena_release) struct arena a = {0};
+    const struct account *account = n->o.policy ? n->o.policy->run_as : NULL;
     struct child_options o = {.argv = argv,
                               .input = str_of(r->json),
                               .variables = variables,
                               .tick_ms = 200,
                               .tick = go_on,
                               .arg = n,
-                              .grace_ms = 2000};
+                              .grace_ms = 2000,
+                              .account = account,
+                              .no_new_privs = !n->o.policy || !n->o.policy->new_privileges,
+                              .hidden = secrets};
     int status;
+    if (account)
+        account_variables(account, &a, variables + 3);
     snprintf(batch, sizeof batch, "DROVER_BATCH=%s", r->batch);
     snprintf(key, sizeof key, "DROVER_REPORT=%s-%lld", r->batch, (long long)r->number);
     snprintf(state, sizeof state, "DROVER_STATE=%s", r->state);

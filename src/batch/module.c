@@ -205,6 +205,7 @@ static int open_server(struct context *context, void **ret_module, struct err_in
                                      .due = on_due,
                                      .warn = on_warning,
                                      .hook = on_batch_done,
+                                     .policy = context->policy,
                                      .waiting = count_waiting,
                                      .wake = wake,
                                      .arg = h};

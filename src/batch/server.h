@@ -51,7 +51,8 @@ struct batch_thread_options {
     /* Reporting. */
     void (*due)(void *arg, const struct batch_report *r); /* publishes the event */
     void (*warn)(void *arg, const char *line);
-    const char *hook; /* a shell command, or an http:// or https:// URL; NULL: none */
+    const char *hook;            /* a shell command, or an http:// or https:// URL; NULL: none */
+    const struct policy *policy; /* as whom the hook runs; NULL: as this process */
 
     /* Watching: how many acquires wait for a list; wakes so many. */
     size_t (*waiting)(void *arg, const struct batch_view *v);

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
+#include "dag/node.h"
 #include "dag/run_log.h"
 
 /* Runs. */
@@ -76,7 +77,7 @@ static void on_run_done(void *arg, struct run *run, const struct run_end *end)
     if (r->stopped)
         send_stopped(r);
     else
-        send_end(r, end, NULL, 0);
+        send_end(r, end, end->reason, 0);
     r->run = NULL;
     run_free(run);
 }
@@ -92,8 +93,22 @@ static const char **read_list(struct arena *a, const struct json *list)
 
 static void start_run(struct agent *a, struct agent_run *r)
 {
-    struct str parent = json_text_of(r->spec, "parent"), cwd = json_text_of(r->spec, "cwd");
-    struct str password = json_text_of(r->spec, "password");
+    struct str parent = json_text_of(r->spec, "parent"), cwd = json_text_of(r->spec, "cwd"),
+               user = json_text_of(r->spec, "user"), password = json_text_of(r->spec, "password");
+    struct policy_request ask = {
+        .argv = read_list(&r->arena, json_get(r->spec, "argv")),
+        .env = read_list(&r->arena, json_get(r->spec, "env")),
+        .user = user.len ? arena_text(&r->arena, user) : NULL,
+        .limits = limits_read(json_get(r->spec, "limits")),
+    };
+    struct policy_grant grant;
+    struct err_info why;
+    int status = 126;
+
+    if (policy_grant(&a->policy, &ask, &r->arena, &grant, &why)) {
+        send_end(r, NULL, why.text, status);
+        return;
+    }
     struct environment e = {
         .url = a->config.server,
         .password = password.len ? arena_text(&r->arena, password) : NULL,
@@ -101,17 +116,16 @@ static void start_run(struct agent *a, struct agent_run *r)
         .parent = arena_text(&r->arena, parent),
         .token = arena_printf(&r->arena, "DROVER_RUN=%" PRId64 ".%s.%" PRId64,
                               json_int_of(r->spec, "store"), r->node, r->attempt),
+        .account = grant.account,
     };
     struct run_spec spec = {
-        .argv = read_list(&r->arena, json_get(r->spec, "argv")),
-        .envp = environment_make(&r->arena, &e, read_list(&r->arena, json_get(r->spec, "env"))),
+        .argv = ask.argv,
+        .envp = environment_make(&r->arena, &e, ask.env),
         .token = e.token,
         .cwd = cwd.len ? arena_text(&r->arena, cwd) : NULL,
         .timeout_ms = json_int_of(r->spec, "timeout"),
+        .grant = &grant,
     };
-    struct err_info why;
-    int status = 0;
-
     if (a->log_dir)
         spec.log_path =
             arena_printf(&r->arena, "%s/%s-%" PRId64 ".log", a->log_dir, r->node, r->attempt);
@@ -302,6 +316,8 @@ static int run_agent(const struct cmd_call *call)
 
     if (a->log_dir && run_log_make_dir(a->log_dir, &why))
         return client_error("%s", why.text);
+    if (policy_open(&a->policy, true, &why))
+        return client_error("%s", why.text);
     for (char *one = strtok_r(text, ",", &save); one && a->group_count < AGENT_GROUPS_MAX;
          one = strtok_r(NULL, ",", &save))
         a->groups[a->group_count++] = one;
@@ -309,11 +325,14 @@ static int run_agent(const struct cmd_call *call)
     a->stop_fd = eventfd(0, EFD_CLOEXEC);
     log_begin(LOG_TEXT, LOG_LEVEL_INFO);
     int status = open_clients(a, &call->client);
+    if (!status && policy_runs_as_root(&a->policy))
+        log_warning("agent: " POLICY_AS_ROOT);
     if (!status)
         run_loop(a);
     client_close(&a->claims);
     client_close(&a->renews);
     client_close(&a->sends);
+    policy_close(&a->policy);
     close(a->stop_fd);
     return status;
 }
@@ -334,5 +353,6 @@ const struct cmd cmd_agent = CMD_INIT(
          0, 3600 * 1000},
         {"log-dir", "DIR",
          "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
-         option_text, &agent.log_dir}),
+         option_text, &agent.log_dir},
+        POLICY_OPTIONS(agent.policy)),
     CMD_REMOTE, run_agent);

@@ -61,6 +61,7 @@ struct agent {
     uint32_t group_count, jobs_max;
     int64_t lease_ms, grace_ms;
     const char *log_dir; /* NULL: none */
+    struct policy policy;
 
     struct client_config config;
     int64_t client; /* its id in the task store */

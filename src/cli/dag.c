@@ -9,6 +9,7 @@
 
 #include "base/human.h"
 #include "cli/verb.h"
+#include "dag/node.h"
 
 enum { FOLLOW_WAIT_MS = 10 * 1000, TOP_ROWS_MAX = 40 };
 
@@ -65,7 +66,8 @@ int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool 
 
 /* exec */
 
-static const char *exec_group, *exec_cwd;
+static const char *exec_group, *exec_cwd, *exec_user;
+static struct limits exec_limits;
 static int64_t exec_timeout_ms;
 
 static void put_exec(struct buf *b, int count, char **words)
@@ -85,6 +87,12 @@ static void put_exec(struct buf *b, int count, char **words)
         json_member_text(b, "cwd", str_of(exec_cwd ? exec_cwd : here));
     if (exec_timeout_ms)
         json_member_int(b, "timeout", exec_timeout_ms);
+    if (exec_user)
+        json_member_text(b, "user", str_of(exec_user));
+    if (limits_any(&exec_limits)) {
+        json_key(b, "limits");
+        limits_put(b, &exec_limits);
+    }
     json_close(b, '}');
     json_close(b, '}');
     json_close(b, ']');
@@ -156,7 +164,10 @@ const struct cmd cmd_exec = CMD_INIT(
                 {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
                  &exec_cwd},
                 {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
-                 &exec_timeout_ms, 1, INT32_MAX}),
+                 &exec_timeout_ms, 1, INT32_MAX},
+                {"user", "USER", "Run it as this user, if the server permits that.", option_text,
+                 &exec_user},
+                LIMIT_OPTIONS(exec_limits)),
     CMD_REMOTE, run_exec);
 
 /* nodes */

@@ -60,9 +60,9 @@ static int read_after(struct graph_file *f, const struct map *by_name, struct gr
 static int read_node(struct graph_file *f, struct graph_node *n, const struct json *v,
                      struct err_info *e)
 {
-    static const char *const names[] = {"type",    "when",    "branch",   "priority", "group",
-                                        "after",   "command", "args",     "env",      "cwd",
-                                        "timeout", "retry",   "interval", "data",     NULL};
+    static const char *const names[] = {
+        "type", "when",    "branch", "priority", "group", "after", "command", "args", "env",
+        "cwd",  "timeout", "retry",  "interval", "data",  "user",  "limits",  NULL};
     const struct json *command = json_get(v, "command");
     struct str type = {0};
     struct err_info why;
@@ -209,7 +209,8 @@ static void put_member(struct buf *b, const struct json *spec, const char *name)
 
 static void put_data(struct buf *b, const struct graph_node *n)
 {
-    static const char *const keys[] = {"env", "cwd", "timeout", "retry", "interval"};
+    static const char *const keys[] = {"env",      "cwd",  "timeout", "retry",
+                                       "interval", "user", "limits"};
     const struct json *command = json_get(n->spec, "command"), *data = json_get(n->spec, "data");
 
     json_member_open(b, "data", '{');

@@ -9,9 +9,9 @@
  *         after: configure             a name or a list of names
  *         timeout: 60000
  *
- * A node can also have type, when, branch, priority, group, args, env, cwd, retry and interval,
- * with the same meaning as in the API, and `data`, an object with further keys. A node without a
- * command is a group.
+ * A node can also have type, when, branch, priority, group, args, env, cwd, retry, interval, user
+ * and limits, with the same meaning as in the API, and `data`, an object with further keys. A node
+ * without a command is a group.
  */
 #ifndef CLI_GRAPH_FILE_H
 #define CLI_GRAPH_FILE_H

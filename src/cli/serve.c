@@ -42,6 +42,8 @@ static const struct module *const MODULES[] = {
 };
 
 _Static_assert(sizeof MODULES / sizeof *MODULES <= MODULES_MAX + 1, "too many modules");
+_Static_assert(sizeof(struct auth_certificates) <= sizeof(union option_value),
+               "a value of --tls-role could not be tried");
 
 static struct serve_options chosen = {.modules = MODULES};
 static const char *config_file;
@@ -83,6 +85,20 @@ static int option_mode(const struct option *o, const char *text, struct err_info
 static int option_roles(const struct option *o, const char *text, struct err_info *e)
 {
     return roles_parse(str_of(text), o->target, e);
+}
+
+/* NAME=ROLE,...; an "=" in the name is part of it. */
+static int option_certificate(const struct option *o, const char *text, struct err_info *e)
+{
+    struct auth_certificates *list = o->target;
+    const char *equals = strrchr(text, '=');
+    if (!equals || equals == text)
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not NAME=ROLE,...", text);
+    if (list->count == AUTH_CERTIFICATES_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "given more than %d times", AUTH_CERTIFICATES_MAX);
+    TRY(roles_parse(str_of(equals + 1), &list->items[list->count].roles, e));
+    list->items[list->count++].name = (struct str){text, (size_t)(equals - text)};
+    return 0;
 }
 
 /* An unknown word is no error to ZooKeeper, and the same configuration may be used for both. */
@@ -127,6 +143,28 @@ const struct option SERVE_OPTIONS[] = {
     {"http", "ADDR:PORT|none",
      "Serve HTTP there. Port 0: any free one. May be given more than once.", option_addresses,
      &chosen.http, .initial = "127.0.0.1:8048"},
+    {"https", "ADDR:PORT|none",
+     "Serve HTTP with TLS there. Port 0: any free one. May be given more than once.",
+     option_addresses, &chosen.https, .initial = "none"},
+    {"tls-cert", "FILE",
+     "The certificate for TLS, and those between it and its authority, in PEM. Read again\n"
+     "when it changes, and on SIGHUP.",
+     option_text, &chosen.tls.cert},
+    {"tls-key", "FILE", "Its key, in PEM, without a password.", option_text, &chosen.tls.key},
+    {"tls-ca", "FILE",
+     "Ask clients for certificates, and accept those that these authorities have signed.",
+     option_text, &chosen.tls.ca},
+    {"tls-verify", "optional|required", "Whether a client without a certificate is served.",
+     option_choice, &chosen.tls.verify, .initial = "optional"},
+    {"tls-role", "NAME=ROLE,...|all",
+     "What a client with a certificate for NAME may do without a token: its CN, or an\n"
+     "alternative name (DNS, URI, email); a * at the end stands for anything. May be given\n"
+     "more than once.",
+     option_certificate, &chosen.certificates, .flags = OPTION_LIST},
+    {"insecure-network", NULL,
+     "Serve addresses other than loopback without TLS, too. Tokens and data can be read and\n"
+     "changed on their way.",
+     option_flag, &chosen.insecure_network},
     {"http-host", "NAME",
      "Accept this name in the Host header, besides the address. May be given more than\n"
      "once.",
@@ -145,7 +183,7 @@ const struct option SERVE_OPTIONS[] = {
      option_roles, &chosen.loopback_roles, .find_initial = default_roles},
     {"token-file", "FILE",
      "Accept the token in the first line of this file (Authorization: Bearer TOKEN), for\n"
-     "every role. Required to listen on other than loopback addresses.",
+     "every role.",
      option_text, &chosen.token_file},
     {"audit", "FILE",
      "Append a line of JSON to this file for each change of rights, each command that is\n"
@@ -292,14 +330,41 @@ static bool is_all_loopback(const struct option_addresses *a)
     return i == a->count;
 }
 
+/* What is sent in clear may be read and changed by whoever is on the way. */
 static int check_addresses(const struct serve_options *o, struct err_info *ret_error)
 {
-    if (!is_all_loopback(&o->http) && !o->token_file)
+    if (!is_all_loopback(&o->http) && !o->insecure_network)
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
-                       "--http: an address other than loopback needs --token-file");
+                       "--http: an address other than loopback needs TLS: --https; or "
+                       "--insecure-network");
     if (!is_all_loopback(&o->wire.listen))
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "--zk: only loopback addresses are served");
     return 0;
+}
+
+static bool is_given(const struct cmd_call *call, const char *name)
+{
+    for (size_t i = 0; i < call->option_count; i++)
+        if (!strcmp(call->options[i].name, name))
+            return call->values[i].given;
+    return false;
+}
+
+static int check_tls(const struct serve_options *o, struct err_info *ret_error)
+{
+    bool wanted = o->https.count, verify = o->tls.verify == TLS_VERIFY_REQUIRED;
+    const char *wrong = NULL;
+    if (wanted && !o->tls.cert)
+        wrong = "--https needs --tls-cert and --tls-key";
+    else if (!o->tls.cert != !o->tls.key)
+        wrong = "--tls-cert and --tls-key go together";
+    else if (o->tls.cert && !wanted)
+        wrong = "--tls-cert goes with --https";
+    else if (!o->tls.ca && (verify || o->certificates.count))
+        wrong = verify ? "--tls-verify goes with --tls-ca" : "--tls-role goes with --tls-ca";
+    else if (o->tls.ca && !wanted)
+        wrong = "--tls-ca goes with --https";
+    return wrong ? err_set(ret_error, DROVER_BAD_ARGUMENT, "%s", wrong) : 0;
 }
 
 /* The options of the ZooKeeper port that contradict each other. */
@@ -321,6 +386,7 @@ int serve_check_options(const struct cmd_call *call, struct serve_options *o,
 {
     TRY(check_keeper(call, o, ret_error));
     TRY(check_wire(&o->wire, ret_error));
+    TRY(check_tls(o, ret_error));
     return check_addresses(o, ret_error);
 }
 
@@ -351,14 +417,6 @@ size_t serve_more_options(struct option *to)
     for (size_t i = 0; i < sizeof log_options / sizeof *log_options; i++)
         to[count++] = log_options[i];
     return count;
-}
-
-static bool is_given(const struct cmd_call *call, const char *name)
-{
-    for (size_t i = 0; i < call->option_count; i++)
-        if (!strcmp(call->options[i].name, name))
-            return call->values[i].given;
-    return false;
 }
 
 static int run_serve(const struct cmd_call *call)

@@ -284,28 +284,35 @@ static void start(struct serve_job *j)
     const struct dag *d = j->dag;
     struct dag_node *n = j->node;
     CLEANUP(arena_release) struct arena a = {0};
+    struct policy_grant grant;
     struct node_command c;
     struct err_info why;
-    int status = 0;
+    int status = 126;
 
     announce(j);
     dag_command(d, n, &a, &c);
+    if (policy_grant(d->policy, &c.ask, &a, &grant, &why)) {
+        not_started(j, why.text, status);
+        return;
+    }
     struct environment e = {
         .url = d->context->url,
         .password = dag_password(d, n, &a),
         .node = arena_printf(&a, "%" PRIu64, n->id),
         .parent = dag_parent_text(d, n, &a),
         .token = arena_printf(&a, DAG_RUN_TOKEN, d->client, n->id, n->attempts),
+        .account = grant.account,
     };
     struct run_spec spec = {
-        .argv = c.argv,
-        .envp = environment_make(&a, &e, c.env),
+        .argv = c.ask.argv,
+        .envp = environment_make(&a, &e, c.ask.env),
         .cwd = c.cwd,
         .token = e.token,
         .timeout_ms = c.timeout_ms,
         .log_path = d->log_dir ? arena_printf(&a, "%s/%" PRIu64 "-%" PRIu32 ".log", d->log_dir,
                                               n->id, n->attempts)
                                : NULL,
+        .grant = &grant,
     };
     n->run = runner_start(j->dag->agent.runner, &spec, on_run_done, on_printed, j, &status, &why);
     if (!n->run)

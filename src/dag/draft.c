@@ -20,6 +20,7 @@ struct draft_node {
 
 struct drafting {
     struct graph *g;
+    const struct draft_gate *gate; /* NULL: none */
     struct arena *a;
     struct draft draft; /* the result */
     uint32_t parent_cap;
@@ -81,6 +82,17 @@ static int read_ref(struct drafting *d, uint32_t i)
     return 0;
 }
 
+static int check_gate(struct drafting *d, uint32_t i, const struct json *data)
+{
+    enum node_type type = d->specs[i].node.type;
+    struct err_info why;
+    if (!d->gate || type == NODE_GROUP ||
+        (!d->gate->all && !json_get(data, "user") && !json_get(data, "limits")))
+        return 0;
+    struct policy_request q = node_new_request(type, data, d->a);
+    return d->gate->check(d->gate->arg, &q, &why) ? wrong(d, i, "%s", why.text) : 0;
+}
+
 static int read_node(struct drafting *d, uint32_t i, const struct json *v)
 {
     static const char *const names[] = {"metadata", "data", "ref", NULL};
@@ -108,7 +120,9 @@ static int read_node(struct drafting *d, uint32_t i, const struct json *v)
         TRY(check_name(d, i, "metadata.name", n->name));
     if (graph_group(d->g, n->group) == UINT32_MAX)
         return wrong(d, i, "there are %d groups already", GRAPH_GROUPS_MAX);
-    return node_check_data(d->specs[i].node.type, data, &why) ? wrong(d, i, "%s", why.text) : 0;
+    if (node_check_data(d->specs[i].node.type, data, &why))
+        return wrong(d, i, "%s", why.text);
+    return check_gate(d, i, data);
 }
 
 /* Parents. */
@@ -273,8 +287,9 @@ static int check_all(struct drafting *d, const struct json *list)
     return plan_has_cycle(d->specs, d->draft.count, &cycle) ? reject_cycle(d, &cycle) : 0;
 }
 
-int graph_draft(struct graph *g, const struct json *list, int64_t now_ms, struct arena *a,
-                struct draft *ret_draft, struct err_info *ret_error)
+int graph_draft(struct graph *g, const struct json *list, int64_t now_ms,
+                const struct draft_gate *gate, struct arena *a, struct draft *ret_draft,
+                struct err_info *ret_error)
 {
     if (list->kind != JSON_LIST)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "nodes are a list, not %s",
@@ -284,6 +299,7 @@ int graph_draft(struct graph *g, const struct json *list, int64_t now_ms, struct
                        GRAPH_NODES_MAX);
     struct drafting d = {
         .g = g,
+        .gate = gate,
         .a = a,
         .e = ret_error,
         .draft = {.first_id = g->last_id + 1, .count = list->count},

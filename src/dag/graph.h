@@ -50,9 +50,20 @@ struct draft {
 
 void graph_release(struct graph *g);
 
-/* 0, or BAD_ARGUMENT or TOO_BIG with the reason and the node in ret_error. */
-int graph_draft(struct graph *g, const struct json *list, int64_t now_ms, struct arena *a,
-                struct draft *ret_draft, struct err_info *ret_error);
+/* Decides whether a command may be added: 0, or BAD_ARGUMENT and the reason. */
+struct draft_gate {
+    int (*check)(void *arg, const struct policy_request *q, struct err_info *ret_error);
+    void *arg;
+    bool all; /* asked for every command, not only for those with a user or limits */
+};
+
+/*
+ * 0, or BAD_ARGUMENT or TOO_BIG with the reason and the node in ret_error. gate NULL: every command
+ * may be added.
+ */
+int graph_draft(struct graph *g, const struct json *list, int64_t now_ms,
+                const struct draft_gate *gate, struct arena *a, struct draft *ret_draft,
+                struct err_info *ret_error);
 void draft_release(struct draft *d);
 
 /*

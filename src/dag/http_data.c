@@ -270,6 +270,19 @@ void http_get_value(struct http_request *r)
 
 /* Writing. False after an answer. */
 
+/* Whether the command may still run with the new value. That of pieces is checked at its start. */
+static int check_change(struct http_request *r, const struct dag *d, const struct dag_node *n,
+                        struct err_info *e)
+{
+    const struct dag_in *in = r->in;
+    struct node_change change = {in->key, in->value};
+    if (!node_key_is_input(in->key))
+        return 0;
+    struct policy_request q =
+        node_changed_request(n, graph_plan(&d->graph, n)->type, &change, &r->arena);
+    return policy_check(d->policy, &q, e);
+}
+
 static bool may_put(struct http_request *r, struct dag *d, struct dag_node *n)
 {
     const struct dag_in *in = r->in;
@@ -285,7 +298,8 @@ static bool may_put(struct http_request *r, struct dag *d, struct dag_node *n)
     else if (node_key_is_input(in->key) && dag_visible(d, n) != NODE_INCIPIENT)
         http_reply_errorf(r, 409, "node %" PRIu64 " is %s: its command cannot be changed", n->id,
                           node_state_name(dag_visible(d, n)));
-    else if (node_check_value(graph_plan(&d->graph, n)->type, in->key, in->value, &why))
+    else if (node_check_value(graph_plan(&d->graph, n)->type, in->key, in->value, &why) ||
+             check_change(r, d, n, &why))
         http_reply_field(r, "value", "%s", why.text);
     else
         return true;

@@ -176,6 +176,11 @@ static void put_id_object(struct buf *b, uint64_t id)
     json_close(b, '}');
 }
 
+static int check_policy(void *arg, const struct policy_request *q, struct err_info *e)
+{
+    return policy_check(arg, q, e);
+}
+
 void http_post_nodes(struct http_request *r)
 {
     const struct dag_in *in = r->in;
@@ -185,7 +190,9 @@ void http_post_nodes(struct http_request *r)
 
     if (!http_is_ready(r))
         return;
-    int err = graph_draft(&d->graph, in->nodes, dag_now_ms(d), &r->arena, &draft, &why);
+    struct draft_gate gate = {
+        .check = check_policy, .arg = d->policy, .all = d->policy->patterns.count};
+    int err = graph_draft(&d->graph, in->nodes, dag_now_ms(d), &gate, &r->arena, &draft, &why);
     if (err) {
         http_reply_err(r, err, why.text);
         return;

@@ -91,7 +91,7 @@ static const struct route ROUTES[] = {
     {METHOD_POST, "/v1/nodes/{id}/start", http_post_start, ROLE_RUN,
      "Start a node whose task the agent has claimed", "startNode",
      .reply = "node:text attempt:int store:int parent:text password?:text argv:[text] env:[text] "
-              "cwd?:text "
+              "user?:text limits:(cpu?:int memory?:int files?:int processes?:int) cwd?:text "
               "timeout:int",
      .errors = "404 No such node\n409 The agent has not claimed it\n" ROUTE_LEADER,
      .example = "{\"clientid\": 1643, \"task\": 14}",
@@ -112,7 +112,8 @@ static const struct route ROUTES[] = {
          FIELD_INT(IN_BODY | REQUIRED, IN, attempt, "attempt", 1, INT64_MAX, "The attempt"),
          FIELD_CHOICE(IN_BODY, IN, how, "how", "exited|signalled|timed_out|killed", "How it ended"),
          FIELD_INT(IN_BODY, IN, status, "status", 0, 255, "Exit status, or signal"),
-         FIELD_TEXT(IN_BODY, IN, reason, "reason", 0, 4096, "Why it did not start"),
+         FIELD_TEXT(IN_BODY, IN, reason, "reason", 0, 4096,
+                    "Why it did not start, or which limit ended it"),
          OUTPUT(RUN_STDOUT, "stdout"), OUTPUT(RUN_STDERR, "stderr"),
          OUTPUT(RUN_MIXED, "mixedout"))},
 };

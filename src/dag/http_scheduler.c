@@ -182,8 +182,12 @@ static void put_run(struct buf *b, struct dag *d, const struct dag_node *n, stru
     json_member_text(b, "parent", str_of(dag_parent_text(d, n, a)));
     if (password)
         json_member_text(b, "password", str_of(password));
-    put_list(b, "argv", c.argv);
-    put_list(b, "env", c.env);
+    put_list(b, "argv", c.ask.argv);
+    put_list(b, "env", c.ask.env);
+    if (c.ask.user)
+        json_member_text(b, "user", str_of(c.ask.user));
+    json_key(b, "limits");
+    limits_put(b, &c.ask.limits);
     if (c.cwd)
         json_member_text(b, "cwd", str_of(c.cwd));
     json_member_int(b, "timeout", c.timeout_ms);

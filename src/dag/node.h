@@ -27,6 +27,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/policy.h"
 #include "dag/plan.h"
 
 enum {
@@ -102,8 +103,7 @@ struct dag_node {
 
 /* How to run a node. In the arena. */
 struct node_command {
-    const char **argv;
-    const char **env; /* "NAME=VALUE", NULL-terminated: the node's own variables */
+    struct policy_request ask; /* argv, env, user and limits; env: the node's own variables */
     const char *cwd;
     int64_t timeout_ms, interval_ms;
     int64_t retries, delay_ms, delay_max_ms;
@@ -139,6 +139,21 @@ const struct json *node_spec_data(const struct dag_node *n, struct arena *a);
 
 void node_command(const struct dag_node *n, enum node_type type, struct arena *a,
                   struct node_command *ret_command);
+
+/* What a new node asks for, and what a node would ask for if a value had changed. In the arena. */
+struct node_change {
+    struct str key;
+    const struct json *value;
+};
+
+struct policy_request node_new_request(enum node_type type, const struct json *data,
+                                       struct arena *a);
+struct policy_request node_changed_request(const struct dag_node *n, enum node_type type,
+                                           const struct node_change *change, struct arena *a);
+
+/* Limits as JSON; only those that are set. Reading skips what is no positive number. */
+void limits_put(struct buf *b, const struct limits *l);
+struct limits limits_read(const struct json *v);
 
 struct node_datum *node_value(const struct dag_node *n, struct str key);
 struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text);

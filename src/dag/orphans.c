@@ -2,10 +2,6 @@
  * Without a cgroup, a process that clears its environment and leaves the session is not found. With
  * a cgroup the other criteria still apply: a privileged command may have moved its children to
  * another cgroup, as a service manager does.
- *
- * The line "0::<path>" of /proc/self/cgroup names the process's own cgroup; the cgroup2 line of
- * /proc/self/mountinfo says where the tree is mounted. In a tree without write permission the first
- * mkdir fails, and cgroups are not used.
  */
 #include "dag/orphans.h"
 
@@ -23,187 +19,7 @@
 
 #include "base/mem.h"
 
-enum { NAME_TRIES = 16, SPARE_MAX = 256, ENVIRONMENT_LEN_MAX = 256 * 1024 };
-
-struct cgroups {
-    int parent;
-    uint64_t made;
-    struct cgroup *spare; /* empty */
-    uint32_t spare_count;
-    struct cgroup *left; /* their runs are over, but processes are left in them */
-};
-
-/* Finding the process's own cgroup. */
-
-/* Reads the first line that has this mark: anywhere, or at its start. */
-static bool find_line(const char *path, const char *mark, bool at_start, char *line, int len)
-{
-    FILE *f = fopen(path, "re");
-    bool found = false;
-    while (f && !found && fgets(line, len, f)) {
-        const char *at = strstr(line, mark);
-        found = at && (at == line || !at_start);
-    }
-    if (f)
-        fclose(f);
-    return found;
-}
-
-/* Opens the directory of the process's own cgroup. -1: not visible. */
-static int open_own(void)
-{
-    char own[PATH_MAX + 8], info[3 * PATH_MAX], root[PATH_MAX], mount[PATH_MAX], full[3 * PATH_MAX];
-    /* A line of mountinfo is "36 35 98:0 <root> <mount point> <options> ... - <type> ...". */
-    if (!find_line("/proc/self/cgroup", "0::/", true, own, sizeof own) ||
-        !find_line("/proc/self/mountinfo", " - cgroup2 ", false, info, sizeof info) ||
-        sscanf(info, "%*s %*s %*s %4095s %4095s", root, mount) != 2)
-        return -1;
-    own[strcspn(own, "\n")] = '\0';
-    const char *path = own + 3;
-    size_t len = strcmp(root, "/") ? strlen(root) : 0; /* the mount may show a part of the tree */
-    if (strncmp(path, root, len) != 0)
-        return -1;
-    snprintf(full, sizeof full, "%s%s", mount, path + len);
-    return open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* One. */
-
-static void cgroup_free(struct cgroup *c)
-{
-    if (c->events >= 0)
-        close(c->events);
-    if (c->dir >= 0)
-        close(c->dir);
-    free(c);
-}
-
-static bool is_empty(const struct cgroup *c)
-{
-    char text[128];
-    ssize_t n = pread(c->events, text, sizeof text - 1, 0);
-    text[n > 0 ? n : 0] = '\0';
-    return strstr(text, "populated 0") != NULL;
-}
-
-/* The name may exist: left behind by an earlier process with the same pid. */
-static bool make_dir(struct cgroups *all, struct cgroup *c)
-{
-    int tries = NAME_TRIES, failed;
-    do {
-        snprintf(c->name, sizeof c->name, "drover-%d-%" PRIu64, (int)getpid(), ++all->made);
-        failed = mkdirat(all->parent, c->name, 0755);
-    } while (failed && errno == EEXIST && --tries);
-    return !failed;
-}
-
-static struct cgroup *make(struct cgroups *all)
-{
-    struct cgroup *c = mem_zalloc(sizeof *c);
-    c->dir = c->events = -1;
-    if (make_dir(all, c))
-        c->dir = openat(all->parent, c->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (c->dir >= 0)
-        c->events = openat(c->dir, "cgroup.events", O_RDONLY | O_CLOEXEC);
-    if (c->events >= 0 && !faccessat(c->dir, "cgroup.kill", W_OK, 0))
-        return c;
-    if (c->dir >= 0)
-        unlinkat(all->parent, c->name, AT_REMOVEDIR);
-    cgroup_free(c);
-    return NULL;
-}
-
-/* All. */
-
-/* Removes the cgroups that dead processes left behind, if they are empty. */
-static void remove_stale(int parent)
-{
-    int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), pid;
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir)))
-        if (sscanf(entry->d_name, "drover-%d-%*u", &pid) == 1 && pid > 0 &&
-            (pid == getpid() || (kill(pid, 0) && errno == ESRCH)))
-            unlinkat(parent, entry->d_name, AT_REMOVEDIR);
-    if (dir)
-        closedir(dir);
-    else if (fd >= 0)
-        close(fd);
-}
-
-struct cgroups *cgroups_open(void)
-{
-    int parent = open_own();
-    if (parent < 0)
-        return NULL;
-    struct cgroups *all = mem_zalloc(sizeof *all);
-    all->parent = parent;
-    struct cgroup *first = make(all);
-    if (!first) {
-        cgroups_close(all);
-        return NULL;
-    }
-    remove_stale(parent);
-    cgroups_give(all, first);
-    return all;
-}
-
-struct cgroup *cgroups_take(struct cgroups *all)
-{
-    struct cgroup *c = all->spare;
-    if (!c)
-        return make(all);
-    all->spare = c->next;
-    all->spare_count--;
-    c->next = NULL;
-    return c;
-}
-
-static void drop(struct cgroups *all, struct cgroup *c)
-{
-    unlinkat(all->parent, c->name, AT_REMOVEDIR);
-    cgroup_free(c);
-}
-
-void cgroups_give(struct cgroups *all, struct cgroup *c)
-{
-    if (!is_empty(c)) {
-        c->next = all->left;
-        all->left = c;
-    } else if (c->killed || all->spare_count == SPARE_MAX) {
-        drop(all, c);
-    } else {
-        c->next = all->spare;
-        all->spare = c;
-        all->spare_count++;
-    }
-}
-
-/* Removes the empty cgroups of a list, or all. */
-static void drop_list(struct cgroups *all, struct cgroup **at, bool only_empty)
-{
-    for (struct cgroup *c; (c = *at);) {
-        if (only_empty && !is_empty(c)) {
-            at = &c->next;
-            continue;
-        }
-        *at = c->next;
-        drop(all, c);
-    }
-}
-
-void cgroups_sweep(struct cgroups *all)
-{
-    drop_list(all, &all->left, true);
-}
-
-void cgroups_close(struct cgroups *all)
-{
-    drop_list(all, &all->spare, false);
-    drop_list(all, &all->left, false);
-    close(all->parent);
-    free(all);
-}
+enum { ENVIRONMENT_LEN_MAX = 256 * 1024 };
 
 /* Processes. */
 
@@ -278,18 +94,6 @@ static void signal_cgroup(struct orphan_search *s, const struct cgroup *c)
             signal_one(s, pid);
     if (f)
         fclose(f);
-}
-
-/* Kills all processes in the cgroup at once, also those that are being forked. */
-static void cgroup_kill(struct cgroup *c)
-{
-    int fd = openat(c->dir, "cgroup.kill", O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    c->killed = true;
-    if (write(fd, "1", 1) < 0)
-        errno = 0; /* the caller checks again, and also sends signals */
-    close(fd);
 }
 
 /* Signals each process, some of them twice, and returns whether there are any. */

@@ -5,13 +5,6 @@
  * its environment contains the run's token, which children inherit, or when it is in the run's
  * cgroup, which it cannot leave without privileges. They are found by reading /proc, so this is
  * used to kill runs, not for every run.
- *
- * Cgroups: one for each run, where cgroups (version 2) can be created. In order: cgroups_open() ->
- * cgroups_take() before a command is started, cgroups_give() when its run is over ->
- * cgroups_close(). An empty cgroup is reused by the next run: creating and removing one costs more
- * than starting a process. A cgroup in which processes are left is not reused; it is removed when
- * it has become empty. They are children of the server's own cgroup, "drover-<pid>-<number>",
- * without any controller.
  */
 #ifndef DAG_ORPHANS_H
 #define DAG_ORPHANS_H
@@ -20,25 +13,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct cgroup {
-    struct cgroup *next;
-    char name[48];
-    int dir, events; /* events: cgroup.events, which says whether the cgroup is empty */
-    bool killed;     /* not reusable: some kernels also kill processes created in it later */
-};
-
-struct cgroups;
-
-/* NULL: cgroups cannot be used here. Closing removes the empty cgroups. */
-struct cgroups *cgroups_open(void);
-void cgroups_close(struct cgroups *all);
-
-/* Returns an empty cgroup, or NULL. */
-struct cgroup *cgroups_take(struct cgroups *all);
-void cgroups_give(struct cgroups *all, struct cgroup *c);
-
-/* To be called periodically: removes returned cgroups that have become empty. */
-void cgroups_sweep(struct cgroups *all);
+#include "dag/cgroup.h"
 
 /* What identifies the processes of a run, and those that got SIGTERM. Release when done. */
 struct orphans {

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
 
@@ -29,14 +31,21 @@ enum {
     KILL_TICK_MS = 20,
     KILL_GIVE_UP_MS = 3000,
     REAP_TICK_MS = 1000,
+    CPU_TICK_MS = 50,
     DRAIN_PIECES = 16,
     CLOSE_GRACE_MS = 500,
 };
 
+/*
+ * Closing alone would leave it in the epoll while another process has a copy: one that another
+ * thread is starting.
+ */
 static void close_watch(struct run_watch *w)
 {
-    if (w->fd >= 0)
-        close(w->fd); /* also removes it from the epoll: no other process has this descriptor */
+    if (w->fd < 0)
+        return;
+    epoll_ctl(w->run->runner->epoll, EPOLL_CTL_DEL, w->fd, NULL);
+    close(w->fd);
     w->fd = -1;
 }
 
@@ -141,6 +150,30 @@ static void drain(struct run *r)
             ;
 }
 
+static void set_limit_reason(struct run *r, enum limit_kind kind)
+{
+    static const char *const names[LIMIT_KINDS] = {[LIMIT_CPU] = "CPU time",
+                                                   [LIMIT_MEMORY] = "memory",
+                                                   [LIMIT_FILES] = "files",
+                                                   [LIMIT_PROCESSES] = "processes"};
+    char text[HUMAN_SIZE];
+    snprintf(r->reason, sizeof r->reason, "used more than its limit of %s: %s", names[kind],
+             limit_text(text, kind, r->limits.of[kind]));
+    r->end.reason = r->reason;
+}
+
+/* Whether a limit ended the process. */
+static void look_for_limit(struct run *r)
+{
+    if (r->end.how != RUN_SIGNALLED)
+        return;
+    if (r->end.status == SIGXCPU && r->limits.of[LIMIT_CPU])
+        set_limit_reason(r, LIMIT_CPU);
+    if (r->end.status == SIGKILL && r->limited & 1u << LIMIT_MEMORY &&
+        cgroup_ran_out_of_memory(r->orphans.cgroup))
+        set_limit_reason(r, LIMIT_MEMORY);
+}
+
 /*
  * The process has exited. It stays a zombie until the run is over, so that its pid, which is also
  * its process group, is not reused.
@@ -158,6 +191,9 @@ static void on_exit_of(struct run *r)
     if (!r->killing)
         r->end.how = info.si_code == CLD_EXITED ? RUN_EXITED : RUN_SIGNALLED;
     r->end.status = info.si_status;
+    r->timeout_at = r->cpu_at = INT64_MAX;
+    if (!r->killing)
+        look_for_limit(r);
     r->linger_at = clock_boot_ms() + RUN_LINGER_MS;
     if (!r->killing && !pipes_are_closed(r))
         runner_arm_timer(r->runner, r->linger_at);
@@ -219,11 +255,34 @@ static void kill_tick(struct run *r, int64_t now)
 
 /* Time. */
 
+/* It can use the time of all processors at once. */
+int64_t run_cpu_left_ms(const struct run *r)
+{
+    int64_t used = cgroup_cpu_ms(r->orphans.cgroup), left = r->limits.of[LIMIT_CPU] - used;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (left <= 0)
+        return 0;
+    left /= cores > 0 ? cores : 1;
+    return left > CPU_TICK_MS ? left : CPU_TICK_MS;
+}
+
+static void check_cpu(struct run *r, int64_t now)
+{
+    int64_t left = run_cpu_left_ms(r);
+    r->cpu_at = now + left;
+    if (left)
+        return;
+    run_kill(r, RUN_GRACE_MS);
+    r->end.how = RUN_SIGNALLED;
+    set_limit_reason(r, LIMIT_CPU);
+}
+
 static int64_t due_at(const struct run *r, int64_t now)
 {
+    int64_t at = r->linger_at < r->timeout_at ? r->linger_at : r->timeout_at;
     if (r->killing)
         return now + KILL_TICK_MS;
-    return r->linger_at < r->timeout_at ? r->linger_at : r->timeout_at;
+    return at < r->cpu_at ? at : r->cpu_at;
 }
 
 static void tick_run(struct run *r, int64_t now)
@@ -232,6 +291,8 @@ static void tick_run(struct run *r, int64_t now)
         run_kill(r, RUN_GRACE_MS);
         r->end.how = RUN_TIMED_OUT;
     }
+    if (!r->killing && !r->exited && now >= r->cpu_at)
+        check_cpu(r, now);
     if (r->killing)
         kill_tick(r, now);
     else if (now >= r->linger_at)

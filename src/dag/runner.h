@@ -17,6 +17,8 @@
  *    group, its session, every process that inherited its token (struct run_spec), and every
  *    process in its cgroup, where cgroups can be created. They get SIGTERM, and SIGKILL after the
  *    grace period.
+ *  - A run never exceeds its limits unnoticed: it is ended, or refused what it asks for (memory,
+ *    files, processes). A limit that cannot be set prevents the start.
  *
  * Everything runs on the loop's thread.
  */
@@ -30,6 +32,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/policy.h"
 
 enum {
     RUN_CAP_LEN = 1024 * 1024, /* stored of each output */
@@ -55,11 +58,12 @@ size_t output_whole(const char *p, size_t len);
  * node's own variables.
  */
 struct environment {
-    const char *url;      /* DROVER_URL; NULL: none */
-    const char *node;     /* DROVER_NODE */
-    const char *parent;   /* DROVER_PARENT: ids with commas, or "root" */
-    const char *token;    /* "DROVER_RUN=...": unique to this run */
-    const char *password; /* DROVER_TOKEN, to authenticate with the server; NULL: none */
+    const char *url;               /* DROVER_URL; NULL: none */
+    const char *node;              /* DROVER_NODE */
+    const char *parent;            /* DROVER_PARENT: ids with commas, or "root" */
+    const char *token;             /* "DROVER_RUN=...": unique to this run */
+    const char *password;          /* DROVER_TOKEN, to authenticate with the server; NULL: none */
+    const struct account *account; /* HOME, USER, LOGNAME, SHELL; NULL: the server's */
 };
 
 /* In the arena, NULL-terminated. given, which may be NULL, overrides the server's variables. */
@@ -69,20 +73,21 @@ const char **environment_make(struct arena *a, const struct environment *e,
 struct run_spec {
     const char *const *argv; /* argv[0] without a slash is searched in the PATH of envp */
     const char *const *envp;
-    const char *cwd;      /* NULL: the server's */
-    const char *token;    /* an entry of envp, "NAME=VALUE", unique to this run */
-    int64_t timeout_ms;   /* 0: none */
-    size_t cap_len;       /* 0: RUN_CAP_LEN */
-    const char *log_path; /* a file for the complete output; NULL: none */
+    const char *cwd;                  /* NULL: the server's, or the home of the account */
+    const char *token;                /* an entry of envp, "NAME=VALUE", unique to this run */
+    int64_t timeout_ms;               /* 0: none */
+    size_t cap_len;                   /* 0: RUN_CAP_LEN */
+    const char *log_path;             /* a file for the complete output; NULL: none */
+    const struct policy_grant *grant; /* NULL: our user, no limits, no new privileges */
 };
 
 enum run_how { RUN_EXITED, RUN_SIGNALLED, RUN_TIMED_OUT, RUN_KILLED };
 
-/* How a run ended. The runner sets the first two. */
+/* How a run ended. The runner sets the first three. */
 struct run_end {
     enum run_how how;
     int status;         /* exit status, or the signal */
-    const char *reason; /* why it did not start or was lost; NULL: by how and status */
+    const char *reason; /* why it did not start, was lost, or was ended by a limit; or NULL */
     bool lost;          /* the exit status is unknown */
 };
 

@@ -8,7 +8,7 @@
 #include "dag/run_log.h"
 #include "dag/runner.h"
 
-enum { RUNNER_STACK_LEN = 64 * 1024, KERNEL_SIGNALS = 64 };
+enum { KERNEL_SIGNALS = 64 };
 
 enum { WATCH_STDOUT, WATCH_STDERR, WATCH_PROCESS, WATCHES };
 
@@ -29,9 +29,12 @@ struct run {
     run_printed_fn *printed;
     void *arg;
 
+    struct limits limits;
+    unsigned limited; /* by the cgroup: a set of limit_kind */
     struct run_end end;
+    char reason[96]; /* end.reason, if a limit ended the run */
     bool exited, killing, killed_hard, over;
-    int64_t timeout_at, linger_at, kill_at, give_up_at; /* INT64_MAX: never */
+    int64_t timeout_at, cpu_at, linger_at, kill_at, give_up_at; /* INT64_MAX: never */
 };
 
 struct runner {
@@ -46,8 +49,6 @@ struct runner {
 
     /* For starting processes. */
     int null;                              /* the standard input of commands */
-    bool no_clone3;                        /* it cannot be used */
-    char *stack;                           /* of the child, until execve */
     unsigned char ignored[KERNEL_SIGNALS]; /* by this process: the child resets these signals */
     int ignored_count;
     struct rlimit files;
@@ -58,6 +59,10 @@ struct runner {
 void spawner_open(struct runner *rr);
 void spawner_close(struct runner *rr);
 
+/* INT64_MAX: does nothing. */
 void runner_arm_timer(struct runner *rr, int64_t at);
+
+/* How long the run cannot exceed its CPU time, whatever it does; 0: it has exceeded it. */
+int64_t run_cpu_left_ms(const struct run *r);
 
 #endif

@@ -369,6 +369,7 @@ static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state}
 
 static int64_t agent_jobs;
 static const char *log_dir;
+static struct policy policy;
 
 static const struct option OPTIONS[] = {
     {"jobs", "N",
@@ -379,6 +380,7 @@ static const struct option OPTIONS[] = {
     {"log-dir", "DIR",
      "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
      option_text, &log_dir},
+    POLICY_OPTIONS(policy),
 };
 
 static void on_closed(uv_handle_t *handle)
@@ -401,6 +403,8 @@ static void module_close(void *module)
     dag_observe(d, false);
     end_dag(d, DROVER_CLOSED);
     runner_close(d->agent.runner);
+    d->context->policy = NULL;
+    policy_close(d->policy);
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
         uv_close(handles[i], on_closed);
 }
@@ -410,6 +414,7 @@ static struct dag *open_dag(struct context *h)
     struct dag *d = mem_zalloc(sizeof *d);
     d->context = h;
     d->log_dir = log_dir;
+    d->policy = &policy;
     d->jobs = serve_agent_jobs(agent_jobs);
     d->timer_at = INT64_MAX;
     d->adding_end = &d->adding;
@@ -446,6 +451,8 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
 {
     if (log_dir)
         TRY(run_log_make_dir(log_dir, ret_error));
+    TRY(policy_open(&policy, agent_jobs != 0, ret_error));
+    h->policy = &policy;
     struct dag *d = open_dag(h);
     if (h->events)
         events_know(h->events, &EVENT_WORDS);

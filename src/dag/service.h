@@ -69,7 +69,8 @@ enum bucket_kind { BUCKET_SPECS, BUCKET_NODES, BUCKET_SLOTS, BUCKET_KINDS };
 
 struct dag {
     struct context *context;
-    uint32_t jobs;       /* of the built-in agent */
+    uint32_t jobs; /* of the built-in agent */
+    struct policy *policy;
     const char *log_dir; /* for the output of its runs; NULL: none */
     struct graph graph;
     uint64_t last_id; /* of the graph before this one */

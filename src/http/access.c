@@ -45,6 +45,7 @@ static void find_peer(struct conn *c)
     } else if (!uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&address, &len)) {
         listener_put_address(peer.address, sizeof peer.address, &address);
         peer.is_loopback = address_is_loopback(&address);
+        peer.certificate = c->tls ? c->tls->peer : NULL;
     }
     c->peer = peer;
     c->peer_known = true;
@@ -178,7 +179,7 @@ bool access_check(struct exchange *x)
     r->who = identity_keep(who);
     if (roles ? identity_may(who, roles) : who->roles != 0)
         return true;
-    if (!x->conn->credential.len && !x->conn->listener->is_unix) {
+    if (who->anonymous) {
         ask_for_token(x, roles);
     } else {
         x->closes = x->conn->last_request = true; /* the body is not read */

@@ -1,7 +1,8 @@
 /*
- * One connection. Every event (bytes, an answer, a finished write) ends in pump(), which parses the
- * bytes that have arrived into requests, writes the answers that are ready, and decides what the
- * connection waits for next. Nothing else decides, so events cannot interleave in different orders.
+ * One connection. Every event (bytes, an answer, a finished write) ends in conn_pump(), which
+ * parses the bytes that have arrived into requests, writes the answers that are ready, and decides
+ * what the connection waits for next. Nothing else decides, so events cannot interleave in
+ * different orders.
  *
  * Requests are handled as they are read, but answers are written after the loop has read from all
  * connections: the clients then wake together instead of one by one, which costs less on both
@@ -23,8 +24,6 @@
 enum {
     KEEP_CAP = 4096, /* an empty buffer larger than this is freed */
 };
-
-static void pump(struct conn *c);
 
 static void make_due(struct conn *c)
 {
@@ -53,7 +52,7 @@ static void pump_due(struct http_server *s)
     while (s->due) {
         struct conn *c = s->due;
         make_not_due(c);
-        pump(c);
+        conn_pump(c);
     }
 }
 
@@ -92,11 +91,11 @@ void conn_answered(struct conn *c)
 /*
  * uv_try_write() with less overhead. Returns the bytes written, 0 when the socket is full, or -1.
  */
-static ssize_t send_now(const struct conn *c)
+static ssize_t send_now(const struct conn *c, const struct buf *out)
 {
     ssize_t sent;
     do
-        sent = send(c->fd, c->out.p, c->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = send(c->fd, out->p, out->len, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     return sent < 0 && (errno == EAGAIN || errno == ENOBUFS) ? 0 : sent;
 }
@@ -109,25 +108,28 @@ static void on_written(uv_write_t *w, int status)
     if (status < 0)
         conn_close(c);
     else
-        pump(c);
+        conn_pump(c);
 }
 
 static void write_out(struct conn *c)
 {
-    if (c->closing || c->writing.len || !c->out.len)
+    if (c->closing || c->writing.len)
         return;
-    ssize_t sent = send_now(c);
+    struct buf *out = c->tls ? secure_out(c) : &c->out;
+    if (!out->len)
+        return;
+    ssize_t sent = send_now(c, out);
     if (sent < 0) {
         conn_close(c);
         return;
     }
-    if ((size_t)sent == c->out.len) {
-        buf_empty(&c->out);
+    if ((size_t)sent == out->len) {
+        buf_empty(out);
         return;
     }
     buf_release(&c->writing);
-    c->writing = c->out;
-    c->out = (struct buf){0};
+    c->writing = *out;
+    *out = (struct buf){0};
     uv_buf_t rest = uv_buf_init(c->writing.p + sent, (unsigned)(c->writing.len - (size_t)sent));
     c->write.data = c;
     if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &rest, 1, on_written))
@@ -144,6 +146,12 @@ static void end_if_done(struct conn *c)
 {
     if (c->closing || c->lingering || !c->last_request || c->first || c->out.len || c->writing.len)
         return;
+    if (c->tls) {
+        tls_end(c->tls);
+        write_out(c);
+        if (c->closing || c->writing.len)
+            return;
+    }
     c->lingering = true;
     if (c->ended || uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown))
         conn_close(c);
@@ -157,6 +165,8 @@ static enum conn_phase phase_of(const struct conn *c)
         return CONN_LINGER;
     if (c->writing.len)
         return CONN_WRITE;
+    if (c->tls && !c->tls->ready)
+        return CONN_HANDSHAKE;
     if (c->denied)
         return CONN_DENIED;
     if (c->reading)
@@ -190,9 +200,13 @@ static void set_phase(struct conn *c, enum conn_phase phase)
     if (phase != c->phase) {
         const struct http_options *o = &c->server->options;
         const int64_t times_ms[] = {
-            [CONN_IDLE] = o->idle_timeout_ms,    [CONN_HEAD] = o->request_timeout_ms,
-            [CONN_BODY] = o->request_timeout_ms, [CONN_BUSY] = 0, /* no timeout */
-            [CONN_WRITE] = o->write_timeout_ms,  [CONN_DENIED] = HTTP_DENIED_MS,
+            [CONN_HANDSHAKE] = o->request_timeout_ms,
+            [CONN_IDLE] = o->idle_timeout_ms,
+            [CONN_HEAD] = o->request_timeout_ms,
+            [CONN_BODY] = o->request_timeout_ms,
+            [CONN_BUSY] = 0, /* no timeout */
+            [CONN_WRITE] = o->write_timeout_ms,
+            [CONN_DENIED] = HTTP_DENIED_MS,
             [CONN_LINGER] = HTTP_LINGER_MS,
         };
         c->phase = phase;
@@ -231,7 +245,7 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *ret_buf)
  * The client has closed its side. If it still waits for an answer, it counts as gone: a task that
  * was given to it now would be lost until its lease ends.
  */
-static void on_end(struct conn *c)
+void conn_end(struct conn *c)
 {
     c->last_request = c->ended = true;
     if (c->first || c->lingering || !c->writing.len)
@@ -240,17 +254,25 @@ static void on_end(struct conn *c)
         uv_read_stop((uv_stream_t *)&c->tcp);
 }
 
+void conn_receive(struct conn *c, struct str bytes)
+{
+    if (c->last_request)
+        return;
+    if (c->guest.refused) {
+        exchange_refuse(exchange_new(c, "", 0), 503, "too many connections");
+    } else {
+        conn_take(c, bytes.p, bytes.len);
+        make_due(c);
+    }
+}
+
 static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
     struct conn *c = stream->data;
-    if (len < 0) {
-        on_end(c);
-    } else if (len > 0 && c->guest.refused && !c->last_request) {
-        exchange_refuse(exchange_new(c, "", 0), 503, "too many connections");
-    } else if (len > 0 && !c->last_request) {
-        conn_take(c, buf->base, (size_t)len);
-        make_due(c);
-    }
+    if (len < 0)
+        conn_end(c);
+    else if (len > 0)
+        (c->tls ? secure_receive : conn_receive)(c, (struct str){buf->base, (size_t)len});
 }
 
 /* A connection that takes no further request keeps reading, to see the client close. */
@@ -277,7 +299,7 @@ static void tell_drained(struct conn *c)
         x->request.drained(&x->request);
 }
 
-static void pump(struct conn *c)
+void conn_pump(struct conn *c)
 {
     bool waits;
     do {
@@ -301,6 +323,7 @@ static void on_closed(uv_handle_t *h)
         return;
     server_forget(c->server, c);
     identity_drop(c->who);
+    tls_free(c->tls);
     buf_release(&c->credential);
     buf_release(&c->in);
     buf_release(&c->out);
@@ -361,6 +384,8 @@ void conn_accept(uv_stream_t *listener, int status)
         conn_close(c);
         return;
     }
+    if (l->is_tls)
+        c->tls = tls_new(s->options.tls);
     UV_CHECK(uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read));
-    set_phase(c, c->guest.refused ? CONN_LINGER : CONN_IDLE);
+    set_phase(c, c->guest.refused ? CONN_LINGER : phase_of(c));
 }

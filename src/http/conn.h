@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/door.h"
 #include "base/file_limit.h"
+#include "base/tls.h"
 #include "http/metrics.h"
 #include "http/server.h"
 
@@ -72,6 +73,7 @@ struct exchange {
 /* What a connection waits for. Each has its timeout (conn.c). */
 enum conn_phase {
     CONN_NONE,
+    CONN_HANDSHAKE,
     CONN_IDLE,
     CONN_HEAD,
     CONN_BODY,
@@ -89,11 +91,13 @@ struct listener {
         uv_pipe_t pipe;
     };
     struct http_server *server;
-    bool is_unix;         /* the kernel knows the user at the other end */
-    bool waits;           /* a connection waits for the next turn of the loop */
-    bool any_address;     /* every address of the machine */
-    char url[160];        /* "http://127.0.0.1:8048", "unix:/run/drover.sock" */
-    char port_suffix[16]; /* ":8048" */
+    bool is_unix; /* the kernel knows the user at the other end */
+    bool is_tls;
+    bool waits;            /* a connection waits for the next turn of the loop */
+    bool any_address;      /* every address of the machine */
+    char url[160];         /* "http://127.0.0.1:8048", "unix:/run/drover.sock" */
+    const char *authority; /* of an address, in url: "127.0.0.1:8048" */
+    char port_suffix[16];  /* ":8048" */
 };
 
 struct conn {
@@ -104,6 +108,7 @@ struct conn {
     uv_tcp_t tcp;                      /* or a Unix socket: libuv treats both alike */
     uv_os_fd_t fd;                     /* of tcp */
     struct door_guest guest;
+    struct tls *tls; /* NULL: plain */
     uv_timer_t timer;
     uv_write_t write;
     uv_shutdown_t shutdown;
@@ -182,6 +187,7 @@ struct http_server {
     size_t accepted; /* in this turn of the loop */
     size_t waiting;  /* requests that wait */
     struct refusals refusals[HTTP_LIMITS];
+    uint64_t tls_failed; /* handshakes */
     bool closing;
     char date[64]; /* the header, made in this second of the loop's clock */
     size_t date_len;
@@ -217,11 +223,22 @@ void conn_take(struct conn *c, const char *p, size_t len);
 /* conn.c */
 
 void conn_accept(uv_stream_t *listener, int status);
+void conn_receive(struct conn *c, struct str bytes); /* that have arrived, decrypted */
+void conn_pump(struct conn *c);      /* now: parses, writes, decides what to wait for */
+void conn_end(struct conn *c);       /* the client sends nothing more */
 void conn_close(struct conn *c);     /* now; requests without an answer are abandoned */
 void conn_finish(struct conn *c);    /* when the answers so far are written */
 void conn_answered(struct conn *c);  /* something has changed: schedules a pump() */
 void conns_pump(uv_prepare_t *rest); /* pumps the connections on the list */
 void buf_empty(struct buf *b);       /* frees a buffer that has grown large */
+
+/* secure.c: what a connection does only if it has TLS. */
+
+/* Encrypted bytes have arrived. */
+void secure_receive(struct conn *c, struct str bytes);
+
+/* What is to be sent, with the answers so far. Empty it. */
+struct buf *secure_out(struct conn *c);
 
 /* field.c: reads path, query and body into r->in by the row of the route. */
 
@@ -285,7 +302,7 @@ void limits_metrics(struct http_server *s, struct metrics *m);
 /* listener.c */
 
 int listener_open_address(struct http_server *s, const struct sockaddr_storage *address,
-                          struct err_info *ret_error);
+                          bool is_tls, struct err_info *ret_error);
 int listener_open_socket(struct http_server *s, int fd, struct err_info *ret_error);
 void listeners_close(struct http_server *s);
 
@@ -294,8 +311,8 @@ const char *listener_put_address(char *text, size_t size, const struct sockaddr_
 
 /*
  * Whether a Host names this server: empty (HTTP/1.0), a loopback name or the server's address with
- * its port, or one of the configured names. No page of a browser reaches a Unix socket, so there it
- * may be any.
+ * its port, one of the configured names, or one in the certificate. No page of a browser reaches a
+ * Unix socket, so there it may be any.
  */
 bool listener_is_host(const struct conn *c, struct str host);
 

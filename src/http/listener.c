@@ -36,7 +36,9 @@ static void name_internet(struct listener *l, const struct sockaddr_storage *add
     char text[64];
     const char *port = listener_put_address(text, sizeof text, address);
     snprintf(l->port_suffix, sizeof l->port_suffix, "%s", port);
-    snprintf(l->url, sizeof l->url, "http://%s", text);
+    int scheme = snprintf(l->url, sizeof l->url, "http%s://", l->is_tls ? "s" : "");
+    l->authority = l->url + scheme;
+    snprintf(l->url + scheme, sizeof l->url - (size_t)scheme, "%s", text);
     l->any_address = address_is_any(address);
 }
 
@@ -89,14 +91,15 @@ static int listen_internet(struct listener *l)
 
 static int fail(const struct listener *l, int err, struct err_info *ret_error)
 {
-    return err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", l->url + strlen("http://"),
-                   uv_strerror(err));
+    return err_set(ret_error, DROVER_IO, "cannot listen on %s: %s",
+                   l->authority ? l->authority : l->url, uv_strerror(err));
 }
 
 int listener_open_address(struct http_server *s, const struct sockaddr_storage *address,
-                          struct err_info *ret_error)
+                          bool is_tls, struct err_info *ret_error)
 {
     struct listener *l = listener_new(s, false);
+    l->is_tls = is_tls;
     unsigned flags = address->ss_family == AF_INET6 ? UV_TCP_IPV6ONLY : 0;
     name_internet(l, address);
     int err = uv_tcp_bind(&l->tcp, (const struct sockaddr *)address, flags);
@@ -173,17 +176,18 @@ bool listener_is_host(const struct conn *c, struct str host)
     size_t suffix = strlen(l->port_suffix);
     struct str name = host;
 
-    if (!host.len || l->is_unix || is_same(host, l->url + strlen("http://")) ||
-        is_address_of(c, host))
+    if (!host.len || l->is_unix || is_same(host, l->authority) || is_address_of(c, host))
         return true;
     if (host.len > suffix && !memcmp(host.p + host.len - suffix, l->port_suffix, suffix))
         name.len -= suffix;
     for (size_t i = 0; i < o->host_count; i++)
         if (is_same(host, o->hosts[i]) || is_same(name, o->hosts[i]))
             return true;
-    /* Port 80 may be left out. */
-    if (name.len == host.len && strcmp(l->port_suffix, ":80") != 0)
+    /* The usual port may be left out. */
+    if (name.len == host.len && strcmp(l->port_suffix, l->is_tls ? ":443" : ":80") != 0)
         return false;
+    if (l->is_tls && tls_context_has_name(o->tls, name))
+        return true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (is_same(name, names[i]))
             return true;

@@ -75,6 +75,12 @@ static double read_connections(void *arg)
     return (double)s->conn_count;
 }
 
+static double read_tls_failed(void *arg)
+{
+    const struct http_server *s = arg;
+    return (double)s->tls_failed;
+}
+
 static void register_route(struct metrics *m, struct route_metrics *f, const char *method,
                            const char *route)
 {
@@ -106,6 +112,9 @@ static void register_metrics(struct http_server *s)
                  read_connections, s);
     admit_metrics(s, m);
     limits_metrics(s, m);
+    if (s->options.tls)
+        metrics_read(m, "drover_http_tls_failures_total", "counter", NULL,
+                     "Connections that ended because of an error of TLS.", read_tls_failed, s);
 }
 
 static void log_request(const struct exchange *x, int status)
@@ -215,7 +224,9 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
     struct http_server *s = server_new(loop, o);
     int err = 0;
     for (size_t i = 0; !err && i < o->address_count; i++)
-        err = listener_open_address(s, &o->addresses[i], ret_error);
+        err = listener_open_address(s, &o->addresses[i], false, ret_error);
+    for (size_t i = 0; !err && i < o->tls_address_count; i++)
+        err = listener_open_address(s, &o->tls_addresses[i], true, ret_error);
     for (size_t i = 0; !err && i < o->socket_count; i++)
         err = listener_open_socket(s, o->sockets[i], ret_error);
     if (err) {

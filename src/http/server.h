@@ -65,13 +65,17 @@ enum {
     HTTP_LINGER_MS = 1000,               /* after the last answer, for the client to close */
 };
 
+struct tls_context;
+struct tls_peer;
+
 /* The other end of a connection. */
 struct http_peer {
     bool is_unix; /* connected by a Unix socket */
     uid_t user;   /* on a Unix socket; -1: unknown */
     pid_t pid;    /* likewise; it may have ended since, and another may have its number */
     bool is_loopback;
-    char address[64]; /* "127.0.0.1:40112", "unix"; empty: it has left */
+    char address[64];                   /* "127.0.0.1:40112", "unix"; empty: it has left */
+    const struct tls_peer *certificate; /* verified, as long as it is connected; NULL: none */
 };
 
 struct http_request {
@@ -267,7 +271,10 @@ enum http_refusal {
 struct http_options {
     const struct sockaddr_storage *addresses; /* port 0: any free one */
     size_t address_count;
-    const int *sockets; /* bound already: Unix sockets, or what a service manager passed on */
+    const struct sockaddr_storage *tls_addresses; /* the same, with TLS */
+    size_t tls_address_count;
+    struct tls_context *tls; /* of these; NULL: there are none. The caller closes it afterwards */
+    const int *sockets;      /* bound already: Unix sockets, or what a service manager passed on */
     size_t socket_count;
     int64_t request_timeout_ms; /* 0: HTTP_REQUEST_TIMEOUT_MS, and so on */
     int64_t idle_timeout_ms, write_timeout_ms;
@@ -321,8 +328,8 @@ void http_serve(struct http_server *s, const struct route_table *tables, size_t 
 void http_change(struct http_server *s, const struct http_options *o);
 
 /*
- * Where the server listens: "http://127.0.0.1:8048", "unix:/run/drover.sock", addresses first.
- * NULL: there are fewer. Lives as long as the server.
+ * Where the server listens: "http://127.0.0.1:8048", "https://[::]:8443", "unix:/run/drover.sock",
+ * in this order. NULL: there are fewer. Lives as long as the server.
  */
 const char *http_url(const struct http_server *s, size_t i);
 

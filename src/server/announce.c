@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/policy.h"
 #include "base/secret.h"
 #include "server/audit.h"
 
@@ -71,6 +72,8 @@ void announce_start(const struct serve_options *o, const struct context *h)
         "version %s", DROVER_VERSION);
     say_what_is_kept(o, h);
     announce_exposed_secrets(o);
+    if (h->policy && policy_runs_as_root(h->policy))
+        log_warning(POLICY_AS_ROOT);
     warn_of_open_doors(o);
     for (size_t i = 0; h->http && http_url(h->http, i); i++)
         say_address("", http_url(h->http, i));

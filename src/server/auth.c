@@ -17,11 +17,13 @@
 #include "base/random.h"
 #include "base/secret.h"
 #include "base/thread.h"
+#include "base/tls.h"
 
 enum { FILES_MAX = 2 }; /* --token-file and the administrator's */
 
 struct auth {
     struct identity *loopback, *nobody;
+    const struct auth_certificates *certificates; /* NULL: none */
     pthread_mutex_t lock;
     struct auth_token files[FILES_MAX], next_files[FILES_MAX]; /* next: while it reloads */
     char *paths[FILES_MAX];
@@ -170,6 +172,8 @@ int auth_open(const struct auth_options *o, struct auth **ret_auth, struct err_i
     pthread_mutex_init(&a->lock, NULL);
     a->loopback = identity_new(o->loopback_roles, "loopback");
     a->nobody = identity_new(0, "nobody");
+    a->loopback->anonymous = a->nobody->anonymous = true;
+    a->certificates = o->certificates;
     int err =
         o->token_file ? add_file(a, o->token_file, "the token of --token-file", ret_error) : 0;
     if (err) {
@@ -304,6 +308,22 @@ static struct identity *find_user(const struct auth *a, uid_t user)
     return identity_new(user == geteuid() || user == 0 ? ROLE_ALL : a->loopback->roles, name);
 }
 
+/* NULL: none of its names has a role. */
+static struct identity *find_certificate(const struct auth *a, const struct tls_peer *peer)
+{
+    const char *name = NULL;
+    unsigned roles = 0;
+    for (size_t i = 0; a->certificates && i < a->certificates->count; i++)
+        for (size_t j = 0; j < peer->count; j++)
+            if (identity_matches(a->certificates->items[i].name, str_of(peer->names[j]))) {
+                name = name ? name : peer->names[j];
+                roles |= a->certificates->items[i].roles;
+            }
+    char text[IDENTITY_NAME_SIZE];
+    snprintf(text, sizeof text, "certificate %s", name ? name : "");
+    return name ? identity_new(roles, text) : NULL;
+}
+
 struct identity *auth_identify(void *auth, const struct http_peer *peer, struct str token)
 {
     struct auth *a = auth;
@@ -318,5 +338,8 @@ struct identity *auth_identify(void *auth, const struct http_peer *peer, struct 
     }
     if (peer->is_unix)
         return find_user(a, peer->user);
+    struct identity *certified = peer->certificate ? find_certificate(a, peer->certificate) : NULL;
+    if (certified)
+        return certified;
     return identity_keep(peer->is_loopback ? a->loopback : a->nobody);
 }

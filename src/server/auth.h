@@ -6,6 +6,8 @@
  *   with a token       what the token was made for. A command has one that is valid while its
  *                      node runs: it may add nodes below its node and change these, and has the
  *                      loopback roles beside that
+ *   with a certificate that the authorities of --tls-ca have signed: the roles that --tls-role
+ *                      gives to its names; if it gives none, as without
  *   on loopback        the loopback roles
  *   else               nothing
  *
@@ -28,15 +30,26 @@ enum {
     AUTH_HASH_LEN = 2 * SHA256_LEN, /* in hex */
     AUTH_ID_LEN = 12,
     AUTH_TOKENS_MAX = 10000,
+    AUTH_CERTIFICATES_MAX = 64,
     AUTH_KEY_LEN = 64,
     AUTH_NODE_TOKEN_SIZE = 128,
 };
 
 struct auth;
 
+/* The roles of a client certificate, by a name in it: all of the name, or a prefix and "*". */
+struct auth_certificates {
+    struct {
+        struct str name;
+        unsigned roles;
+    } items[AUTH_CERTIFICATES_MAX];
+    size_t count;
+};
+
 struct auth_options {
     unsigned loopback_roles;
-    const char *token_file; /* its token is an administrator's; NULL: none */
+    const struct auth_certificates *certificates; /* NULL: none. Lives as long as the auth */
+    const char *token_file;                       /* its token is an administrator's; NULL: none */
 };
 
 int auth_open(const struct auth_options *o, struct auth **ret_auth, struct err_info *ret_error);

@@ -29,6 +29,7 @@ struct auth;
 struct backup_stream;
 struct ground;
 struct leader;
+struct policy;
 struct reload;
 struct service;
 struct session_table;
@@ -55,6 +56,7 @@ struct context {
     struct tokens *tokens;          /* server/tokens.h */
     struct service *tasks;          /* task/service.h */
     struct leader *leader;          /* server/leader.h; NULL on the embedded keeper */
+    const struct policy *policy;    /* of commands: base/policy.h; NULL: not open */
     struct ground *ground;          /* server/ground.h; NULL: not open */
     struct reload *reload;          /* server/reload.h: hooks for SIGHUP; NULL: none are called */
     struct backup_stream *backup;   /* server/backup.h, the one under way; NULL: none */

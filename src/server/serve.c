@@ -27,6 +27,7 @@
 #include "server/audit.h"
 #include "server/auth.h"
 #include "server/backup.h"
+#include "server/certificate.h"
 #include "server/commands.h"
 #include "server/context.h"
 #include "server/ground.h"
@@ -44,6 +45,7 @@ struct serve {
     const struct serve_options *chosen; /* what they are after a reload */
     struct buf keeper_url;
     struct unix_socket socket;
+    struct certificate certificate;
     char *next_super; /* while it reloads */
     struct reload reload;
     uv_loop_t loop;
@@ -221,6 +223,7 @@ static void close_modules(void *arg)
 
 static void close_all(struct serve *s)
 {
+    certificate_unwatch(&s->certificate);
     if (s->context.http)
         http_close(s->context.http);
     else
@@ -250,6 +253,9 @@ static struct http_options http_options(struct serve *s)
     return (struct http_options){
         .addresses = s->options.http.items,
         .address_count = s->options.http.count,
+        .tls_addresses = s->options.https.items,
+        .tls_address_count = s->options.https.count,
+        .tls = s->certificate.tls,
         .sockets = &s->socket.fd,
         .socket_count = s->socket.path ? 1 : 0,
         .request_timeout_ms = s->options.http_timeout_ms,
@@ -275,12 +281,13 @@ static struct http_options http_options(struct serve *s)
 static int listen_http(struct serve *s, struct err_info *ret_error)
 {
     struct auth_options rights = {.loopback_roles = s->options.loopback_roles,
+                                  .certificates = &s->options.certificates,
                                   .token_file = s->options.token_file};
     TRY(audit_open(&s->loop, s->context.metrics, s->options.audit, &s->context.audit, ret_error));
     TRY(auth_open(&rights, &s->context.auth, ret_error));
     reload_add(&s->reload, auth_reload_hook(s->context.auth));
     TRY(open_socket(s, ret_error));
-    if (s->options.http.none && !s->socket.path)
+    if (!s->options.http.count && !s->options.https.count && !s->socket.path)
         return 0;
     struct http_options o = http_options(s);
     return http_listen(&s->loop, &o, &s->context.http, ret_error);
@@ -386,6 +393,8 @@ static void catch_signals(struct serve *s)
 /* Starts everything, from the ports to the modules. */
 static int start(struct serve *s, struct err_info *ret_error)
 {
+    if (s->options.tls.cert)
+        TRY(certificate_open(&s->certificate, &s->options.tls, ret_error));
     TRY(listen_http(s, ret_error));
     s->options.wire.rights =
         (struct wire_rights){identify_wire, auth_generation(s->context.auth), s->context.auth};
@@ -406,6 +415,7 @@ static void release(struct serve *s)
     metrics_free(s->context.metrics);
     buf_release(&s->keeper_url);
     unix_socket_close(&s->socket);
+    certificate_close(&s->certificate);
     auth_close(s->context.auth);
     audit_free(s->context.audit);
 }
@@ -433,6 +443,7 @@ int serve(const struct serve_options *o)
     } else {
         if (s.context.wire)
             wire_serve(s.context.wire, s.context.local);
+        certificate_watch(&s.certificate, &s.loop, &s.reload);
         catch_signals(&s);
         announce_start(&s.options, &s.context);
     }

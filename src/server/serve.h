@@ -5,18 +5,23 @@
 #define SERVER_SERVE_H
 
 #include "base/option.h"
+#include "base/tls.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
+#include "server/auth.h"
 
 struct module;
 struct reload_source;
 
 struct serve_options {
-    const char *data;             /* the data directory */
-    bool makes_parents;           /* its parents are made if they are missing */
-    const char *keeper, *zk_auth; /* of an ensemble; NULL: the embedded keeper */
-    int journal;                  /* enum local_mode */
-    struct option_addresses http; /* where to listen */
+    const char *data;                    /* the data directory */
+    bool makes_parents;                  /* its parents are made if they are missing */
+    const char *keeper, *zk_auth;        /* of an ensemble; NULL: the embedded keeper */
+    int journal;                         /* enum local_mode */
+    struct option_addresses http, https; /* where to listen */
+    bool insecure_network;               /* http may be other than loopback */
+    struct tls_options tls;              /* cert NULL: none */
+    struct auth_certificates certificates;
     struct wire_options wire;
     const char *socket;     /* the path of the Unix socket, or "none" */
     bool socket_is_default; /* another server may have it */

@@ -134,7 +134,7 @@ def test_an_answer_that_cannot_be_written_is_a_failure():
 
 SEE = "(see 'drover serve --help')"
 ADDRESS = "is neither an address and a port, such as 127.0.0.1:8048, nor none"
-LOOPBACK = "an address other than loopback needs --token-file"
+LOOPBACK = "an address other than loopback needs TLS: --https; or --insecure-network"
 WRONG = [
     (["srve"], "drover: unknown command 'srve' (did you mean 'serve'?)"),
     (["hlp"], "drover: unknown command 'hlp' (did you mean 'help'?)"),

@@ -72,7 +72,7 @@ def test_a_missing_token_file_stops_the_start(tmp_path):
 
 def any_address(tmp_path, *more):
     """A server on every address. The last --http counts."""
-    server = Server("--data", tmp_path / "data", "--http", "0.0.0.0:0", *more)
+    server = Server("--data", tmp_path / "data", "--http", "0.0.0.0:0", "--insecure-network", *more)
     server.port = int(server.wait_for(r"listening on http://0\.0\.0\.0:(\d+)\n")[1])
     return server
 
@@ -178,7 +178,8 @@ def test_events_say_what_they_are(server):
 
 
 def test_log_json(tmp_path):
-    server = Server("--data", tmp_path / "data", "--log", "json", "--loopback-roles", "read")
+    server = Server("--data", tmp_path / "data", "--log", "json", "--loopback-roles", "read",
+                    "--jobs", 0)
     server.wait_for("listening on zk")
     assert server.stop() == 0
     lines = [json.loads(line) for line in server.said.splitlines()]

@@ -41,6 +41,7 @@ def test_says_what_runs(start, tmp_path):
         f"data directory {tmp_path / 'data'}",
         "journal strict",
         server.wait_for(r"recovered \d+ nodes, 0 journal records")[0],
+        *(["commands run as root; --run-as USER runs them as another user"] if os.geteuid() == 0 else []),
         f"listening on http://127.0.0.1:{server.port}",
         f"listening on zk://127.0.0.1:{server.zk_port}",
     ]

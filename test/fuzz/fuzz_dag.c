@@ -45,7 +45,7 @@ static void add(struct graph *g, const struct json *v, struct arena *a)
     uint32_t before = g->count;
     uint64_t last = g->last_id;
 
-    if (graph_draft(g, v, 1000, a, &d, &e)) {
+    if (graph_draft(g, v, 1000, NULL, a, &d, &e)) {
         FUZZ_CHECK(e.text[0] && g->last_id == last);
         return;
     }

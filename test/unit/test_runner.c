@@ -19,101 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "dag/runner_impl.h"
-
-static char token[64];
-static const char *environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", token, "A=b c", NULL};
-
-struct run_outcome {
-    bool over;
-    struct run_end end;
-    struct buf text[RUN_STREAMS];
-    uint64_t total;
-    int64_t took_ms;
-};
-
-struct scene {
-    uv_loop_t loop;
-    struct runner *runner;
-};
-
-static struct scene scene_open(void)
-{
-    return (struct scene){0};
-}
-
-static void on_done(void *arg, struct run *r, const struct run_end *end)
-{
-    struct run_outcome *o = arg;
-
-    o->over = true;
-    o->end = *end;
-    for (int i = 0; i < RUN_STREAMS; i++)
-        buf_put(&o->text[i], run_output(r, i)->text.p, run_output(r, i)->text.len);
-    o->total = run_output(r, RUN_STDOUT)->total;
-    run_free(r);
-}
-
-static void outcome_release(struct run_outcome *o)
-{
-    for (int i = 0; i < RUN_STREAMS; i++)
-        buf_release(&o->text[i]);
-}
-
-static struct run *start(struct scene *s, struct run_spec spec, struct run_outcome *o)
-{
-    struct err_info e;
-    int status;
-    struct run *r;
-
-    snprintf(token, sizeof token, "DROVER_RUN=%d.%ld", (int)getpid(), random());
-    spec.envp = environment;
-    spec.token = token;
-    r = runner_start(s->runner, &spec, on_done, NULL, o, &status, &e);
-    if (!r)
-        fail_msg("%s", e.text);
-    return r;
-}
-
-static void run_until(struct scene *s, const bool *over)
-{
-    while (!*over)
-        uv_run(&s->loop, UV_RUN_ONCE);
-}
-
-/* With cgroups, where this machine has them, and without. */
-static void with_reach(struct scene *s, bool by_cgroup, void (*body)(struct scene *s))
-{
-    uv_loop_init(&s->loop);
-    s->runner = runner_open(&s->loop);
-    if (!by_cgroup && s->runner->cgroups) {
-        cgroups_close(s->runner->cgroups);
-        s->runner->cgroups = NULL;
-    }
-    body(s);
-    assert_null(s->runner->runs);
-    runner_close(s->runner);
-    uv_run(&s->loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&s->loop), 0);
-}
-
-static void with_runner(struct scene *s, void (*body)(struct scene *s))
-{
-    with_reach(s, true, body);
-}
-
-#define SHELL(text) ((const char *const[]){"/bin/bash", "-c", text, NULL})
-
-static struct run_outcome shell(struct scene *s, const char *text)
-{
-    struct run_outcome o = {0};
-    int64_t from = clock_boot_ms();
-
-    start(s, (struct run_spec){.argv = SHELL(text)}, &o);
-    run_until(s, &o.over);
-    o.took_ms = clock_boot_ms() - from;
-    return o;
-}
+#include "runner_scene.h"
 
 /* Ends. */
 
@@ -153,7 +59,7 @@ static void the_ways_to_end_body(struct scene *s)
 
 static void the_ways_to_end(void **state)
 {
-    struct scene s = scene_open();
+    struct scene s = {0};
 
     (void)state;
     signal(SIGPIPE, SIG_IGN);
@@ -185,11 +91,13 @@ static void what_cannot_start_says_why_body(struct scene *s)
 
     close(fd);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct run_spec spec = {
-            .argv = cases[i].argv, .envp = environment, .cwd = cases[i].cwd, .token = token};
+        struct run_spec spec = {.argv = cases[i].argv,
+                                .envp = run_environment,
+                                .cwd = cases[i].cwd,
+                                .token = run_token};
         struct err_info e = {{0}};
 
-        assert_null(runner_start(s->runner, &spec, on_done, NULL, NULL, &status, &e));
+        assert_null(runner_start(s->runner, &spec, NULL, NULL, NULL, &status, &e));
         assert_int_equal(status, cases[i].status);
         if (!strstr(e.text, cases[i].says))
             fail_msg("%s", e.text);
@@ -199,7 +107,7 @@ static void what_cannot_start_says_why_body(struct scene *s)
 
 static void what_cannot_start_says_why(void **state)
 {
-    struct scene s = scene_open();
+    struct scene s = {0};
 
     (void)state;
     with_runner(&s, what_cannot_start_says_why_body);
@@ -220,7 +128,7 @@ static void a_pipe_held_open_body(struct scene *s)
 
 static void a_pipe_held_open(void **state)
 {
-    struct scene s = scene_open();
+    struct scene s = {0};
 
     (void)state;
     with_runner(&s, a_pipe_held_open_body);
@@ -256,7 +164,7 @@ static void kill_reaches_everything_body(struct scene *s)
         run_kill(r, cases[i].stubborn ? 100 : 60000);
         run_until(s, &o.over);
         assert_int_equal(o.end.how, RUN_KILLED);
-        if (orphans_signal(&(struct orphans){.token = token}, 0))
+        if (orphans_signal(&(struct orphans){.token = run_token}, 0))
             fail_msg("something is left of: %s", cases[i].text);
         if (clock_boot_ms() - from > 50000)
             fail_msg("took long: %s", cases[i].text);
@@ -266,24 +174,11 @@ static void kill_reaches_everything_body(struct scene *s)
 
 static void kill_reaches_everything(void **state)
 {
-    struct scene s = scene_open();
+    struct scene s = {0};
 
     (void)state;
     with_reach(&s, true, kill_reaches_everything_body);
     with_reach(&s, false, kill_reaches_everything_body);
-}
-
-/* How many of our cgroups there are. */
-static int count_cgroups(void)
-{
-    FILE *f = popen("find $(awk '$0 ~ / - cgroup2 / {print $5; exit}' /proc/self/mountinfo) "
-                    "-name drover-$PPID-'*' | wc -l",
-                    "r");
-    int count = -1;
-
-    assert_int_equal(fscanf(f, "%d", &count), 1);
-    pclose(f);
-    return count;
 }
 
 /* Ended, and perhaps not waited for: it is our child now. */
@@ -338,7 +233,7 @@ static void a_cgroup_tells_body(struct scene *s)
 
 static void a_cgroup_tells(void **state)
 {
-    struct scene s = scene_open();
+    struct scene s = {0};
 
     (void)state;
     with_reach(&s, true, a_cgroup_tells_body);
@@ -357,7 +252,7 @@ static void time_runs_out_body(struct scene *s)
 
 static void time_runs_out(void **state)
 {
-    struct scene s = scene_open();
+    struct scene s = {0};
 
     (void)state;
     with_runner(&s, time_runs_out_body);
@@ -392,7 +287,7 @@ static void too_much_output_body(struct scene *s)
 
 static void too_much_output(void **state)
 {
-    struct scene s = scene_open();
+    struct scene s = {0};
 
     (void)state;
     with_runner(&s, too_much_output_body);
@@ -429,7 +324,7 @@ static void refuse_clone3(void)
 
 static void where_clone3_is_refused(void **state)
 {
-    struct scene s = scene_open();
+    struct scene s = {0};
 
     (void)state;
     refuse_clone3();
@@ -444,6 +339,7 @@ int main(void)
         cmocka_unit_test(the_ways_to_end),         cmocka_unit_test(what_cannot_start_says_why),
         cmocka_unit_test(a_pipe_held_open),        cmocka_unit_test(kill_reaches_everything),
         cmocka_unit_test(a_cgroup_tells),          cmocka_unit_test(time_runs_out),
+
         cmocka_unit_test(too_much_output),         cmocka_unit_test(a_cut_leaves_characters_whole),
         cmocka_unit_test(where_clone3_is_refused),
     };
