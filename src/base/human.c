@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -45,6 +46,27 @@ const char *human_utc(char *out, int64_t ms)
     time_t seconds = (time_t)(ms / 1000);
     struct tm tm;
     strftime(out, HUMAN_SIZE, "%Y-%m-%dT%H:%M:%S", gmtime_r(&seconds, &tm));
+    return out;
+}
+
+const char *human_clock(char *out, int64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm = {0};
+    localtime_r(&seconds, &tm);
+    strftime(out, HUMAN_SIZE, "%H:%M:%S", &tm);
+    return out;
+}
+
+const char *human_iso(char *out, int64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm = {0};
+    localtime_r(&seconds, &tm);
+    size_t len = strftime(out, HUMAN_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
+    long minutes = labs(tm.tm_gmtoff) / 60;
+    snprintf(out + len, HUMAN_SIZE - len, ".%03d%c%02ld:%02ld", (int)(ms % 1000),
+             tm.tm_gmtoff < 0 ? '-' : '+', minutes / 60, minutes % 60);
     return out;
 }
 

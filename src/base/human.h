@@ -19,6 +19,10 @@ const char *human_time(char *out, int64_t ms);
 /* "2026-11-16T17:40:05", in UTC; the caller adds the "Z", with the milliseconds or without. */
 const char *human_utc(char *out, int64_t ms);
 
+/* "17:40:05", and "2026-11-16T17:40:05.123+01:00", in the local time zone. */
+const char *human_clock(char *out, int64_t ms);
+const char *human_iso(char *out, int64_t ms);
+
 /* "512 B", "1.5 KiB", "16 MiB" */
 const char *human_size(char *out, uint64_t bytes);
 

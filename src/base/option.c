@@ -1,6 +1,7 @@
 #include "base/option.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,11 +10,53 @@
 
 #include "base/human.h"
 
+const char *option_initial(const struct option *o)
+{
+    return o->find_initial ? o->find_initial() : o->initial;
+}
+
+static void clear(const struct option *o)
+{
+    if (o->parse == option_list_add)
+        ((struct option_list *)o->target)->count = 0;
+    else if (o->parse == option_addresses)
+        *(struct option_addresses *)o->target = (struct option_addresses){0};
+    else if (option_is_flag(o))
+        *(bool *)o->target = false;
+    else if (o->parse == option_text || o->parse == option_any_text)
+        *(const char **)o->target = NULL;
+    else if (o->parse == option_number || o->parse == option_span || o->parse == option_size)
+        *(int64_t *)o->target = 0;
+}
+
+void option_set(const struct option *o, const char *const *texts, size_t count)
+{
+    struct err_info e;
+    clear(o);
+    for (size_t i = 0; i < count; i++) {
+        int err = o->parse(o, texts[i], &e);
+        assert(!err);
+        (void)err;
+    }
+}
+
+bool option_is_list(const struct option *o)
+{
+    return o->parse == option_list_add || o->parse == option_addresses || o->flags & OPTION_LIST;
+}
+
+bool option_is_flag(const struct option *o)
+{
+    return !o->argument;
+}
+
+/* A file or the environment may also say no, to overrule what ranks below. */
 int option_flag(const struct option *o, const char *text, struct err_info *e)
 {
-    (void)text;
-    (void)e;
-    *(bool *)o->target = true;
+    bool no = text && !strcmp(text, "no");
+    if (text && !no && strcmp(text, "yes") != 0)
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is neither yes nor no", text);
+    *(bool *)o->target = !no;
     return 0;
 }
 
@@ -106,6 +149,14 @@ int option_span(const struct option *o, const char *text, struct err_info *e)
         return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is too long: at most %s", text,
                        human_span(bound, o->max));
     *(int64_t *)o->target = sum;
+    return 0;
+}
+
+int option_span_or_never(const struct option *o, const char *text, struct err_info *e)
+{
+    if (strcmp(text, "never") != 0)
+        return option_span(o, text, e);
+    *(int64_t *)o->target = 0;
     return 0;
 }
 

@@ -113,7 +113,7 @@ static void close_server(void *module)
 
 static const char *pipeline;      /* file with state machines, or a name; NULL: the built-in ones */
 static const char *on_batch_done; /* a command or a URL; NULL: none */
-static int64_t retention_ms;      /* 0: what has ended stays */
+static int64_t retention_ms;      /* the option; 0: never */
 
 static const struct option OPTIONS[] = {
     {"pipeline", "FILE|storing",
@@ -124,10 +124,11 @@ static const struct option OPTIONS[] = {
      "Report batches that are done: run this command with the report on its standard\n"
      "input, or post it to this URL. A report that fails is tried again.",
      option_text, &on_batch_done},
-    {"batch-retention", "TIME",
+    {"batch-retention", "TIME|never",
      "Remove batches with their jobs, and access items, this long after they ended: Completed\n"
-     "or Deleted. Default: never.",
-     option_span, &retention_ms, 1, INT64_MAX},
+     "or Deleted.",
+     option_span_or_never, &retention_ms, 1, INT64_MAX, .initial = "never",
+     .flags = OPTION_RELOADS},
 };
 
 /* Retention. */
@@ -138,10 +139,10 @@ static bool is_stopping(void *purge)
 }
 
 /* Often enough that nothing stays a hundredth longer than it should. */
-static int64_t purge_every_ms(void)
+static int64_t purge_every_ms(const struct batch_server *h)
 {
     enum { MIN_MS = 500, MAX_MS = 10 * 60 * 1000 };
-    int64_t ms = retention_ms / 100;
+    int64_t ms = h->retention_ms ? h->retention_ms / 100 : MAX_MS;
     return ms < MIN_MS ? MIN_MS : ms > MAX_MS ? MAX_MS : ms;
 }
 
@@ -153,10 +154,10 @@ static void purge_all(struct periodic *p, void *arg)
     struct batch_server *h = arg;
     CLEANUP(arena_release) struct arena a = {0};
     struct err_info why;
-    int64_t began_ms = clock_boot_ms();
-    struct batch_call c = {h->store, borrow(h), &a, &why};
+    int64_t began_ms = clock_boot_ms(), kept_ms = h->retention_ms;
+    struct batch_call c = {h->store, kept_ms ? borrow(h) : NULL, &a, &why};
     struct batch_purge o = {.state = BATCH_NO_STATE,
-                            .before_ms = clock_wall_ms() - retention_ms,
+                            .before_ms = clock_wall_ms() - kept_ms,
                             .limit = INT64_MAX,
                             .stop = is_stopping,
                             .arg = p};
@@ -172,8 +173,19 @@ static void purge_all(struct periodic *p, void *arg)
         give_back(h, c.k);
     if (err && c.k)
         log_warning("batches: cannot remove what ended long ago: %s", why.text);
-    int64_t rest_ms = LIST_REST * (clock_boot_ms() - began_ms), every_ms = purge_every_ms();
+    int64_t rest_ms = LIST_REST * (clock_boot_ms() - began_ms), every_ms = purge_every_ms(h);
     periodic_next(p, rest_ms > every_ms ? rest_ms : every_ms);
+}
+
+/* At the start, and when the option may have changed. */
+static void set_retention(void *module)
+{
+    struct batch_server *h = module;
+    h->retention_ms = retention_ms;
+    if (h->purge)
+        periodic_wake(h->purge);
+    else if (retention_ms)
+        h->purge = periodic_start("batch-purge", purge_every_ms(h), purge_all, h);
 }
 
 static int need_node(void *context, const char *path)
@@ -210,8 +222,7 @@ static int open_server(struct context *context, void **ret_module, struct err_in
     h->watcher = batch_watcher_open(&n);
     context_listen(context, batch_watcher_session, h->watcher);
     h->metrics = batch_metrics_open(&n, context->metrics);
-    if (retention_ms)
-        h->purge = periodic_start("batch-purge", purge_every_ms(), purge_all, h);
+    set_retention(h);
     batch_store_nodes(h->store, need_node, context);
     *ret_module = h;
     return 0;
@@ -220,6 +231,7 @@ static int open_server(struct context *context, void **ret_module, struct err_in
 const struct module batch_module = {.name = "batches",
                                     .open = open_server,
                                     .routes = batch_server_routes,
+                                    .reload = set_retention,
                                     .close = close_server,
                                     .options = OPTIONS,
                                     .option_count = sizeof OPTIONS / sizeof *OPTIONS};

@@ -114,7 +114,8 @@ struct batch_server {
     struct batch_callbacks *callbacks;
     struct batch_watcher *watcher;
     struct batch_metrics *metrics;
-    struct periodic *purge; /* NULL: ended items stay */
+    _Atomic int64_t retention_ms; /* 0: ended items stay */
+    struct periodic *purge;       /* NULL: that has been so since the start */
     pthread_mutex_t lock;
     bool ready; /* batch_store_init() was done */
 };

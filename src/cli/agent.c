@@ -323,6 +323,7 @@ static int run_agent(const struct cmd_call *call)
         a->groups[a->group_count++] = one;
     a->jobs_max = jobs ? (uint32_t)jobs : (uint32_t)(cores > 0 ? cores : 1);
     a->stop_fd = eventfd(0, EFD_CLOEXEC);
+    log_begin(LOG_TEXT, LOG_LEVEL_INFO);
     int status = open_clients(a, &call->client);
     if (!status && policy_runs_as_root(&a->policy))
         log_warning("agent: " POLICY_AS_ROOT);

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/config.h"
+
 enum { SUBS_MAX = 64 };
 
 int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
@@ -76,6 +78,17 @@ static void operand_range(const char *words, size_t *ret_min, size_t *ret_max)
 
 /* --help */
 
+/* The default follows the help, in the same line if there is room. */
+static void print_initial(const struct option *o, size_t width)
+{
+    enum { WIDTH_MAX = 84 };
+    static const char FRAME[] = "Default: .";
+    if (!o->initial)
+        return;
+    bool fits = width + strlen(FRAME) + strlen(o->initial) + 1 <= WIDTH_MAX;
+    printf("%sDefault: %s.", fits ? " " : "\n        ", o->initial);
+}
+
 static void print_option(const struct option *o)
 {
     const char *line = o->help, *end;
@@ -85,7 +98,10 @@ static void print_option(const struct option *o)
         printf("  --%s%s%s\n", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
     for (; *line; line = *end ? end + 1 : end) {
         end = line + strcspn(line, "\n");
-        printf("        %.*s\n", (int)(end - line), line);
+        printf("        %.*s", (int)(end - line), line);
+        if (!*end)
+            print_initial(o, (size_t)(end - line));
+        putchar('\n');
     }
 }
 
@@ -104,14 +120,6 @@ static void print_help(const struct cmd *c)
 }
 
 /* Parsing. */
-
-struct cmd_parser {
-    const struct cmd *c;
-    struct option options[CMD_OPTIONS_MAX];
-    size_t option_count;
-    struct cmd_value values[CMD_OPTIONS_MAX];
-    struct cmd_call call;
-};
 
 /* The option that an argument names, up to its '=' or its end. */
 static const struct option *find_option(const struct cmd_parser *p, const char *arg, size_t len)
@@ -144,6 +152,17 @@ static int unknown_option(const struct cmd_parser *p, const char *arg, size_t le
     return CMD_USAGE;
 }
 
+void cmd_note_given(struct cmd_parser *p, const struct option *o, const char *text,
+                    enum cmd_source source, int line)
+{
+    struct cmd_value *v = &p->values[o - p->options];
+    v->given = text ? text : "";
+    v->source = source;
+    v->line = line;
+    if (option_is_list(o) && v->list_given.count < OPTION_LIST_MAX)
+        v->list_given.items[v->list_given.count++] = text;
+}
+
 /* Parses the option at argv[*at]; *at moves on if its value is the next argument. */
 static int parse_option(struct cmd_parser *p, int argc, char **argv, int *at)
 {
@@ -154,7 +173,7 @@ static int parse_option(struct cmd_parser *p, int argc, char **argv, int *at)
     struct err_info e;
     if (!o)
         return unknown_option(p, arg, len);
-    if (!o->argument && value)
+    if (!o->argument && value && !p->c->variables)
         return cmd_usage_error(p->c, "option '--%s' takes no value", o->name);
     if (o->argument && !value && *at + 1 < argc)
         value = argv[++*at];
@@ -162,7 +181,7 @@ static int parse_option(struct cmd_parser *p, int argc, char **argv, int *at)
         return cmd_usage_error(p->c, "option '--%s' needs a value: %s", o->name, o->argument);
     if (o->parse(o, value, &e))
         return cmd_usage_error(p->c, "--%s: %s", o->name, e.text);
-    p->values[o - p->options].given = value ? value : "";
+    cmd_note_given(p, o, value, CMD_LINE, 0);
     return CMD_OK;
 }
 
@@ -183,14 +202,23 @@ static int check_operands(const struct cmd_parser *p)
     return CMD_OK;
 }
 
+static void begin(struct cmd_parser *p, const struct cmd *c, int argc, char **argv)
+{
+    p->c = p->call.cmd = c;
+    p->option_count = p->call.option_count = cmd_all_options(c, p->options);
+    for (size_t i = 0; i < p->option_count; i++)
+        if (!p->options[i].target)
+            p->options[i].target = &p->values[i].text;
+    p->call.options = p->options;
+    p->call.values = p->values;
+    p->call.argc = argc;
+    p->call.argv = argv;
+}
+
 static int parse(struct cmd_parser *p, int argc, char **argv, bool *ret_help)
 {
     bool options = true;
 
-    p->option_count = cmd_all_options(p->c, p->options);
-    for (size_t i = 0; i < p->option_count; i++)
-        if (!p->options[i].target)
-            p->options[i].target = &p->values[i].text;
     p->call.operands = argv + 1;
     for (int i = 1; i < argc; i++) {
         if (options && !strcmp(argv[i], "--")) {
@@ -209,6 +237,36 @@ static int parse(struct cmd_parser *p, int argc, char **argv, bool *ret_help)
         }
     }
     return check_operands(p);
+}
+
+/* Below the command line: the environment, the file, the defaults. */
+static int parse_rest(struct cmd_parser *p, struct err_info *ret_error)
+{
+    if (p->c->variables)
+        TRY(config_read(p, ret_error));
+    for (size_t i = 0; i < p->option_count; i++) {
+        const struct option *o = &p->options[i];
+        const char *initial = p->values[i].given ? NULL : option_initial(o);
+        if (initial)
+            TRY(o->parse(o, initial, ret_error));
+    }
+    return 0;
+}
+
+int cmd_parse_again(const struct cmd_call *call, void *(*target)(const struct option *o),
+                    struct cmd_parser *p, struct err_info *ret_error)
+{
+    bool help;
+    memset(p, 0, sizeof *p);
+    begin(p, call->cmd, call->argc, call->argv);
+    for (size_t i = 0; i < p->option_count; i++) {
+        void *other = target(&p->options[i]);
+        assert(other || p->options[i].parse != option_addresses); /* a value in p is smaller */
+        p->options[i].target = other ? other : &p->values[i].text;
+    }
+    if (parse(p, call->argc, call->argv, &help))
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "the command line is wrong");
+    return parse_rest(p, ret_error);
 }
 
 /* Groups of commands. */
@@ -277,13 +335,19 @@ static int run_sub(const struct cmd *group, int argc, char **argv)
 
 int cmd_run(const struct cmd *c, int argc, char **argv)
 {
-    struct cmd_parser p = {.c = c, .call = {.cmd = c, .values = p.values}};
+    struct cmd_parser p = {0};
+    struct err_info e;
     bool help = false;
     if (c->subs)
         return run_sub(c, argc, argv);
+    begin(&p, c, argc, argv);
     TRY(parse(&p, argc, argv, &help));
     if (help)
         return cmd_help(c, 0, NULL);
+    if (parse_rest(&p, &e)) {
+        fprintf(stderr, "drover %s: %s\n", c->name, e.text);
+        return CMD_USAGE;
+    }
     p.call.client = client;
     return c->run(&p.call);
 }

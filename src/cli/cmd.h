@@ -12,6 +12,9 @@
  * another one ("drover work GROUP -- COMMAND"), everything after the "--" is that command and its
  * arguments.
  *
+ * The options of a command with `variables` may also come from a file and from the environment:
+ * cli/config.h.
+ *
  * Most commands are one request to the server: their run is verb_run() (cli/verb.h). The others
  * have a function of their own.
  */
@@ -40,9 +43,15 @@ struct client_options {
     bool json;
 };
 
+/* Where the value of an option came from. Each overrules those before it. */
+enum cmd_source { CMD_DEFAULT, CMD_FILE, CMD_ENVIRONMENT, CMD_LINE };
+
 /* An option that was given, and the target of a row that has none of its own. */
 struct cmd_value {
     const char *given; /* the text of its value, "" for a flag; NULL: it was not given */
+    struct option_list list_given; /* all of them, if it is a list */
+    enum cmd_source source;
+    int line; /* of the file, if it came from there */
     union {
         const char *text;
         int64_t number;
@@ -60,8 +69,13 @@ struct cmd_call {
     int count; /* of operands */
     char **operands;
     char **command;                 /* what follows "--", ends with NULL */
-    const struct cmd_value *values; /* by row of cmd->options */
+    const struct option *options;   /* cmd_all_options() */
+    const struct cmd_value *values; /* by row of the options */
+    size_t option_count;
+    const char *file; /* the configuration file that was read; NULL: none */
     struct client_options client;
+    int argc;
+    char **argv;
 };
 
 struct cmd {
@@ -72,7 +86,8 @@ struct cmd {
     const struct option *options;              /* up to a row without a name; NULL: none */
     size_t (*more_options)(struct option *to); /* appends rows of other tables; NULL: none */
     enum cmd_client client;
-    bool takes_command; /* after "--" */
+    bool takes_command;    /* after "--" */
+    const char *variables; /* options come from a file, and from variables that begin so, too */
     int (*run)(const struct cmd_call *call);
     const struct verb *verb; /* for verb_run() */
 
@@ -95,7 +110,15 @@ struct cmd {
     }
 #define CMD_OPTIONS(...) ((const struct option[]){__VA_ARGS__, {0}})
 
-enum { CMD_OPTIONS_MAX = 64 };
+enum { CMD_OPTIONS_MAX = 96 };
+
+struct cmd_parser {
+    const struct cmd *c;
+    struct option options[CMD_OPTIONS_MAX];
+    size_t option_count;
+    struct cmd_value values[CMD_OPTIONS_MAX];
+    struct cmd_call call;
+};
 
 /* Runs the command, or the command of the group that argv[1] names. argv[0] is not looked at. */
 int cmd_run(const struct cmd *c, int argc, char **argv);
@@ -103,11 +126,22 @@ int cmd_run(const struct cmd *c, int argc, char **argv);
 /* "drover help a b": prints the help of the command that the words lead to. */
 int cmd_help(const struct cmd *group, int count, char **words);
 
+/* Notes that an option was given, after its value was parsed. */
+void cmd_note_given(struct cmd_parser *p, const struct option *o, const char *text,
+                    enum cmd_source source, int line);
+
 /* All options of a command, its own and those for the server, in the order of --help. */
 size_t cmd_all_options(const struct cmd *c, struct option all[static CMD_OPTIONS_MAX]);
 
 /* The last word of its name. */
 const char *cmd_word(const struct cmd *c);
+
+/*
+ * Parses once more, with what the file has now, into other targets: those that target() gives for a
+ * row, or its value in p if that is NULL. Negative: ret_error says what is wrong.
+ */
+int cmd_parse_again(const struct cmd_call *call, void *(*target)(const struct option *o),
+                    struct cmd_parser *p, struct err_info *ret_error);
 
 /* Prints a line about a wrong use of the command. Returns CMD_USAGE. */
 int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
@@ -118,8 +152,8 @@ const char *cmd_nearest(const char *word, const char *const *names, size_t count
 
 /* All commands, and each one, in the order of main.c. */
 extern const struct cmd cmd_drover;
-extern const struct cmd cmd_serve, cmd_fsck, cmd_token, cmd_whoami, cmd_backup, cmd_restore,
-    cmd_export, cmd_import, cmd_doctor;
+extern const struct cmd cmd_serve, cmd_config, cmd_fsck, cmd_token, cmd_whoami, cmd_backup,
+    cmd_restore, cmd_export, cmd_import, cmd_doctor;
 extern const struct cmd cmd_add, cmd_claim, cmd_done, cmd_renew, cmd_work, cmd_ls, cmd_groups,
     cmd_group, cmd_task, cmd_update;
 extern const struct cmd cmd_graph_run, cmd_exec, cmd_nodes, cmd_show, cmd_log, cmd_wait, cmd_kill,

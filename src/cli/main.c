@@ -18,6 +18,7 @@ static int run_version(const struct cmd_call *call)
 
 static const struct cmd *const COMMANDS[] = {
     &cmd_serve,
+    &cmd_config,
     &cmd_fsck,
     &cmd_token,
     &cmd_whoami,

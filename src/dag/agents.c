@@ -12,10 +12,14 @@
  * started (started.h): without that file, nothing is claimed ahead.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file_limit.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "dag/service.h"
@@ -358,6 +362,25 @@ static struct dag_node *claim(struct dag *d, dag_done_fn *done, void *arg)
     dag_put_task(t, n);
     dag_commit_then(t, done, arg);
     return n;
+}
+
+const char *serve_agent_default_jobs(void)
+{
+    static char text[24];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    snprintf(text, sizeof text, "%ld", cores > 0 ? cores : 1);
+    return text;
+}
+
+uint32_t serve_agent_jobs(int64_t wanted)
+{
+    enum { RUN_FILES = 8 }; /* descriptors of a run: pipes, pidfd, log, cgroup */
+    size_t jobs = file_limit_keep((size_t)wanted, RUN_FILES);
+    if (jobs < (size_t)wanted)
+        log_warning("--jobs: %zu commands at a time instead of %" PRId64 ", because of the limit "
+                    "on open files (ulimit -n)",
+                    jobs, wanted);
+    return (uint32_t)jobs;
 }
 
 void serve_agent_schedule(struct dag *d)

@@ -7,9 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/file_limit.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -22,7 +20,6 @@
 enum {
     AGAIN_MS = 500,
     PRINTED_MS = 50,
-    RUN_FILES = 8, /* descriptors of a run: pipes, pidfd, log, cgroup */
 };
 
 int64_t dag_now_ms(const struct dag *d)
@@ -370,7 +367,7 @@ static bool is_state(struct str word)
 
 static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state};
 
-static int64_t agent_jobs = -1; /* -1: one per core */
+static int64_t agent_jobs;
 static const char *log_dir;
 static struct policy policy;
 
@@ -378,7 +375,8 @@ static const struct option OPTIONS[] = {
     {"jobs", "N",
      "Run at most N commands of the DAG at a time in this process; 0: leave them to\n"
      "agents. Default: the number of cores.",
-     option_number, &agent_jobs, 0, 100000},
+     option_number, &agent_jobs, 0, 100000, .find_initial = serve_agent_default_jobs,
+     .flags = OPTION_RELOADS},
     {"log-dir", "DIR",
      "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
      option_text, &log_dir},
@@ -411,26 +409,13 @@ static void module_close(void *module)
         uv_close(handles[i], on_closed);
 }
 
-/* No more than there are descriptors for. */
-static uint32_t count_jobs(void)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t wanted = agent_jobs >= 0 ? (size_t)agent_jobs : (size_t)(cores > 0 ? cores : 1);
-    size_t jobs = file_limit_keep(wanted, RUN_FILES);
-    if (jobs < wanted)
-        log_warning("--jobs: %zu commands at a time instead of %zu, because of the limit on open "
-                    "files (ulimit -n)",
-                    jobs, wanted);
-    return (uint32_t)jobs;
-}
-
 static struct dag *open_dag(struct context *h)
 {
     struct dag *d = mem_zalloc(sizeof *d);
     d->context = h;
     d->log_dir = log_dir;
     d->policy = &policy;
-    d->jobs = count_jobs();
+    d->jobs = serve_agent_jobs(agent_jobs);
     d->timer_at = INT64_MAX;
     d->adding_end = &d->adding;
     d->agent.ahead_last = &d->agent.ahead;
@@ -479,6 +464,14 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     return err;
 }
 
+/* Commands that run go on; with fewer jobs the next ones wait. */
+static void module_reload(void *module)
+{
+    struct dag *d = module;
+    d->jobs = serve_agent_jobs(agent_jobs);
+    dag_soon(d);
+}
+
 static bool module_ready(void *module)
 {
     return ((struct dag *)module)->ready;
@@ -489,6 +482,7 @@ const struct module dag_module = {
     .open = module_open,
     .routes = dag_routes,
     .ready = module_ready,
+    .reload = module_reload,
     .close = module_close,
     .options = OPTIONS,
     .option_count = sizeof OPTIONS / sizeof *OPTIONS,

@@ -282,7 +282,9 @@ void dag_wake_all(struct dag *d, const char *kind, int64_t number);
 /* The token of a run (struct run_spec): the DAG's client, the node, the attempt. */
 #define DAG_RUN_TOKEN "DROVER_RUN=%" PRId64 ".%" PRIu64 ".%" PRIu32
 
-/* The built-in agent. */
+/* The built-in agent. How many jobs: one per core; what is wanted, or the descriptors allow. */
+const char *serve_agent_default_jobs(void);
+uint32_t serve_agent_jobs(int64_t wanted);
 void serve_agent_schedule(struct dag *d); /* claims nodes for the free jobs */
 void serve_agent_kill(struct dag *d, struct dag_node *n);
 int64_t serve_agent_tick(struct dag *d, int64_t now_ms); /* returns when to call it again */

@@ -170,11 +170,10 @@ void http_reply(struct http_request *r, int status, struct str json)
 static void log_failure(const struct http_request *r, int status, const char *message)
 {
     struct exchange *x = (struct exchange *)r;
-    char number[16];
     struct log_field fields[] = {
-        {"status", {number, (size_t)snprintf(number, sizeof number, "%d", status)}},
-        {"method", str_of(route_method(x->row->route))},
-        {"path", r->head.path},
+        LOG_NUMBER("status", status),
+        LOG_TEXT_OF("method", route_method(x->row->route)),
+        LOG_STR("path", r->head.path),
     };
     log_error_with(fields, 3, "%s", message);
 }

@@ -2,10 +2,12 @@
  * The server as a whole: its limits, its metrics, its own routes, its start and its end.
  */
 #include <assert.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/uv_check.h"
 #include "http/conn.h"
@@ -115,9 +117,22 @@ static void register_metrics(struct http_server *s)
                      "Connections that ended because of an error of TLS.", read_tls_failed, s);
 }
 
+static void log_request(const struct exchange *x, int status)
+{
+    const char *method = x->row ? route_method(x->row->route) : "-";
+    struct str path = x->request.head.path;
+    int64_t us = (int64_t)((uv_hrtime() - x->came_ns) / 1000);
+    log_event(LOG_LEVEL_DEBUG,
+              LOG_FIELDS("request", LOG_TEXT_OF("method", method), LOG_STR("path", path),
+                         LOG_NUMBER("status", status), LOG_NUMBER("us", us)),
+              "%s %.*s: %d in %" PRId64 " us", method, STR_ARGS(path), status, us);
+}
+
 void server_metrics_count(const struct exchange *x, int status)
 {
     struct http_server *s = x->server;
+    if (log_shows(LOG_LEVEL_DEBUG))
+        log_request(x, status);
     if (!s->route_metrics)
         return;
     struct route_metrics *f =
@@ -191,6 +206,16 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
     uv_unref((uv_handle_t *)&s->rest);
     s->came.data = s->rest.data = s;
     return s;
+}
+
+void http_change(struct http_server *s, const struct http_options *o)
+{
+    s->options.request_timeout_ms = o->request_timeout_ms;
+    s->options.hosts = o->hosts;
+    s->options.host_count = o->host_count;
+    s->options.waits_max = o->waits_max;
+    s->door.max = o->connections_max;
+    s->door.max_of_address = o->connections_per_address;
 }
 
 int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_server **ret_server,

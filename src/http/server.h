@@ -322,6 +322,12 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count);
 
 /*
+ * Uses other options from now on: the time for a request, the limits on connections and waits, the
+ * host names. The rest stays as it was. On the loop.
+ */
+void http_change(struct http_server *s, const struct http_options *o);
+
+/*
  * Where the server listens: "http://127.0.0.1:8048", "https://[::]:8443", "unix:/run/drover.sock",
  * in this order. NULL: there are fewer. Lives as long as the server.
  */

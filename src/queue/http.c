@@ -377,9 +377,8 @@ static const struct route ROUTES[] = {
 
 /* The module. */
 
-static const char *queue_ns = QUEUE_NAMESPACE;
-static int64_t retention_ms = INT64_C(3) * 24 * 3600 * 1000;
-static int64_t error_retention_ms = INT64_C(30) * 24 * 3600 * 1000;
+static const char *queue_ns;
+static int64_t retention_ms, error_retention_ms;
 
 static int parse_namespace(const struct option *o, const char *text, struct err_info *e)
 {
@@ -390,14 +389,13 @@ static int parse_namespace(const struct option *o, const char *text, struct err_
 }
 
 static const struct option OPTIONS[] = {
-    {"queue-namespace", "PATH",
-     "The node below which queues and their workers are. Default: " QUEUE_NAMESPACE ".",
-     parse_namespace, &queue_ns},
-    {"queue-retention", "TIME", "Remove messages of queues that are older. Default: 3d.",
-     option_span, &retention_ms, 1, INT64_MAX},
+    {"queue-namespace", "PATH", "The node below which queues and their workers are.",
+     parse_namespace, &queue_ns, .initial = QUEUE_NAMESPACE},
+    {"queue-retention", "TIME", "Remove messages of queues that are older.", option_span,
+     &retention_ms, 1, INT64_MAX, .initial = "3d", .flags = OPTION_RELOADS},
     {"queue-error-retention", "TIME",
-     "The same for the queue " QUEUE_ERROR ", of messages that failed. Default: 30d.", option_span,
-     &error_retention_ms, 1, INT64_MAX},
+     "The same for the queue " QUEUE_ERROR ", of messages that failed.", option_span,
+     &error_retention_ms, 1, INT64_MAX, .initial = "30d", .flags = OPTION_RELOADS},
 };
 
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
@@ -423,6 +421,14 @@ static struct route_table module_routes(void *arg)
                                 SHAPES, sizeof SHAPES / sizeof *SHAPES};
 }
 
+static void module_reload(void *arg)
+{
+    struct queue_module *module = arg;
+    module->retention_ms = retention_ms;
+    module->error_retention_ms = error_retention_ms;
+    periodic_wake(module->sweep);
+}
+
 static void module_close(void *arg)
 {
     struct queue_module *module = arg;
@@ -434,6 +440,7 @@ const struct module queue_module = {
     .name = "queues",
     .open = module_open,
     .routes = module_routes,
+    .reload = module_reload,
     .close = module_close,
     .options = OPTIONS,
     .option_count = sizeof OPTIONS / sizeof *OPTIONS,

@@ -15,7 +15,7 @@ extern const struct module queue_module;
 struct queue_module {
     struct context *context;
     const char *ns;
-    int64_t retention_ms, error_retention_ms;
+    _Atomic int64_t retention_ms, error_retention_ms;
     struct periodic *sweep;
     struct message_feed *feed;
     struct counter *messages;

@@ -394,9 +394,19 @@ static int64_t sweep_one(struct queue_module *m, struct str queue, int64_t reten
     return swept > 0 ? swept : 0;
 }
 
+static int64_t sweep_every_ms(const struct queue_module *m)
+{
+    int64_t ms = m->retention_ms, error_ms = m->error_retention_ms;
+    int64_t every_ms = (ms < error_ms ? ms : error_ms) / 100;
+    if (every_ms < SWEEP_EVERY_MIN_MS)
+        return SWEEP_EVERY_MIN_MS;
+    return every_ms > SWEEP_EVERY_MAX_MS ? SWEEP_EVERY_MAX_MS : every_ms;
+}
+
 static void sweep_all(struct periodic *p, void *arg)
 {
     struct queue_module *m = arg;
+    periodic_next(p, sweep_every_ms(m));
     struct keeper *k = service_is_ready(m->context->tasks) ? context_keeper(m->context) : NULL;
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     int64_t swept = 0;
@@ -412,21 +422,9 @@ static void sweep_all(struct periodic *p, void *arg)
         log_info("queues: removed %lld messages that were too old", (long long)swept);
 }
 
-static struct periodic *sweep_start(struct queue_module *m)
-{
-    int64_t shorter_ms =
-        m->retention_ms < m->error_retention_ms ? m->retention_ms : m->error_retention_ms;
-    int64_t every_ms = shorter_ms / 100;
-    if (every_ms < SWEEP_EVERY_MIN_MS)
-        every_ms = SWEEP_EVERY_MIN_MS;
-    else if (every_ms > SWEEP_EVERY_MAX_MS)
-        every_ms = SWEEP_EVERY_MAX_MS;
-    return periodic_start("queue-sweep", every_ms, sweep_all, m);
-}
-
 void queue_messages_open(struct queue_module *m)
 {
-    m->sweep = sweep_start(m);
+    m->sweep = periodic_start("queue-sweep", sweep_every_ms(m), sweep_all, m);
     m->feed = message_feed_start(m);
 }
 

@@ -25,7 +25,8 @@ struct auth {
     struct identity *loopback, *nobody;
     const struct auth_certificates *certificates; /* NULL: none */
     pthread_mutex_t lock;
-    struct auth_token files[FILES_MAX];
+    struct auth_token files[FILES_MAX], next_files[FILES_MAX]; /* next: while it reloads */
+    char *paths[FILES_MAX];
     size_t file_count;
     struct auth_token *tokens;
     size_t count;
@@ -66,21 +67,69 @@ static bool is_token(const char *text)
     return true;
 }
 
-static int add_file(struct auth *a, const char *path, const char *name, struct err_info *ret_error)
+static int read_token(const char *path, const char *name, struct auth_token *ret_token,
+                      struct err_info *ret_error)
 {
     char line[AUTH_TOKEN_LEN_MAX + 2];
-    struct auth_token *t = &a->files[a->file_count];
     TRY(secret_read(path, line, sizeof line, ret_error));
     if (!is_token(line))
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
                        "%s does not begin with a token: a line of %d to %d visible characters",
                        path, AUTH_TOKEN_LEN_MIN, AUTH_TOKEN_LEN_MAX);
-    auth_hash(str_of(line), t->hash);
-    t->who = identity_new(ROLE_ALL, name);
+    auth_hash(str_of(line), ret_token->hash);
+    ret_token->who = identity_new(ROLE_ALL, name);
     explicit_bzero(line, sizeof line);
-    a->file_count++;
+    return 0;
+}
+
+static int add_file(struct auth *a, const char *path, const char *name, struct err_info *ret_error)
+{
+    TRY(read_token(path, name, &a->files[a->file_count], ret_error));
+    a->paths[a->file_count++] = mem_dup(path, strlen(path));
     a->generation++;
     return 0;
+}
+
+/* Reload: new tokens in the same files. */
+
+static void drop_files(struct auth_token *files, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        identity_drop(files[i].who);
+}
+
+static int prepare_files(void *auth, const struct reload *r, struct err_info *ret_error)
+{
+    struct auth *a = auth;
+    (void)r;
+    for (size_t i = 0; i < a->file_count; i++) {
+        int err = read_token(a->paths[i], a->files[i].who->name, &a->next_files[i], ret_error);
+        if (err) {
+            drop_files(a->next_files, i);
+            return err;
+        }
+    }
+    return 0;
+}
+
+static void use_files(void *auth)
+{
+    struct auth *a = auth;
+    LOCKED(&a->lock);
+    drop_files(a->files, a->file_count);
+    memcpy(a->files, a->next_files, sizeof a->files);
+    a->generation++;
+}
+
+static void cancel_files(void *auth)
+{
+    struct auth *a = auth;
+    drop_files(a->next_files, a->file_count);
+}
+
+struct reload_hook auth_reload_hook(struct auth *a)
+{
+    return (struct reload_hook){prepare_files, use_files, cancel_files, a};
 }
 
 /* A crash leaves the temporary file, or the whole one. */
@@ -148,8 +197,9 @@ void auth_close(struct auth *a)
     if (!a)
         return;
     release_tokens(a);
+    drop_files(a->files, a->file_count);
     for (size_t i = 0; i < a->file_count; i++)
-        identity_drop(a->files[i].who);
+        free(a->paths[i]);
     identity_drop(a->loopback);
     identity_drop(a->nobody);
     pthread_mutex_destroy(&a->lock);

@@ -22,6 +22,7 @@
 #include "base/identity.h"
 #include "base/sha2.h"
 #include "http/server.h"
+#include "server/reload.h"
 
 enum {
     AUTH_TOKEN_LEN_MIN = 16,
@@ -59,6 +60,9 @@ void auth_close(struct auth *a); /* NULL is allowed */
  * others can read is replaced, with a warning in the log.
  */
 int auth_make_admin_token(struct auth *a, const char *data_dir, struct err_info *ret_error);
+
+/* At a reload, reads the files of tokens again. */
+struct reload_hook auth_reload_hook(struct auth *a);
 
 /* A token and who has it. */
 struct auth_token {

@@ -5,7 +5,6 @@
  */
 #include "server/certificate.h"
 
-#include <signal.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -37,13 +36,9 @@ int certificate_open(struct certificate *c, const struct tls_options *o, struct 
     return 0;
 }
 
-static void reload(struct certificate *c)
+static void say_loaded(void *arg)
 {
-    struct err_info e;
-    if (tls_context_reload(c->tls, &e)) {
-        log_error("the old certificate stays in use: %s", e.text);
-        return;
-    }
+    const struct certificate *c = arg;
     log_info("certificate %s loaded again", c->options.cert);
     warn(&c->options, c->tls);
 }
@@ -51,27 +46,32 @@ static void reload(struct certificate *c)
 static void on_timer(uv_timer_t *timer)
 {
     struct certificate *c = timer->data;
-    if (tls_context_is_stale(c->tls))
-        reload(c);
+    struct err_info e;
+    if (!tls_context_is_stale(c->tls))
+        return;
+    if (tls_context_reload(c->tls, &e))
+        log_error("the old certificate stays in use: %s", e.text);
+    else
+        say_loaded(c);
 }
 
-static void on_hangup(uv_signal_t *hangup, int number)
+/* The last hook: nothing fails after it, so it may change what is in use at once. */
+static int load_again(void *arg, const struct reload *r, struct err_info *ret_error)
 {
-    (void)number;
-    reload(hangup->data);
+    struct certificate *c = arg;
+    (void)r;
+    return tls_context_reload(c->tls, ret_error);
 }
 
-void certificate_watch(struct certificate *c, uv_loop_t *loop)
+void certificate_watch(struct certificate *c, uv_loop_t *loop, struct reload *r)
 {
     if (!c->tls)
         return;
     UV_CHECK(uv_timer_init(loop, &c->timer));
-    UV_CHECK(uv_signal_init(loop, &c->hangup));
-    c->timer.data = c->hangup.data = c;
+    c->timer.data = c;
+    reload_add(r, (struct reload_hook){load_again, say_loaded, NULL, c});
     UV_CHECK(uv_timer_start(&c->timer, on_timer, LOOK_MS, LOOK_MS));
-    UV_CHECK(uv_signal_start(&c->hangup, on_hangup, SIGHUP));
     uv_unref((uv_handle_t *)&c->timer);
-    uv_unref((uv_handle_t *)&c->hangup);
     c->watched = true;
 }
 
@@ -81,7 +81,6 @@ void certificate_unwatch(struct certificate *c)
         return;
     c->watched = false;
     uv_close((uv_handle_t *)&c->timer, NULL);
-    uv_close((uv_handle_t *)&c->hangup, NULL);
 }
 
 void certificate_close(struct certificate *c)

@@ -10,20 +10,20 @@
 #include <uv.h>
 
 #include "base/tls.h"
+#include "server/reload.h"
 
 struct certificate {
     struct tls_context *tls; /* NULL: not open */
     struct tls_options options;
     uv_timer_t timer;
-    uv_signal_t hangup;
     bool watched;
 };
 
 int certificate_open(struct certificate *c, const struct tls_options *o,
                      struct err_info *ret_error);
 
-/* Begins to look for changes, on this loop. Does nothing if it is not open. */
-void certificate_watch(struct certificate *c, uv_loop_t *loop);
+/* Begins to look for changes, on this loop and at reloads. Does nothing if it is not open. */
+void certificate_watch(struct certificate *c, uv_loop_t *loop, struct reload *r);
 void certificate_unwatch(struct certificate *c); /* safe if it was never watched */
 
 /* When no connection is left. Safe if it is not open. */

@@ -140,10 +140,13 @@ static void after_connect(uv_work_t *work, int status)
             session_close(e->next);
         uv_close((uv_handle_t *)&e->wake, free_if_closed);
     } else if (e->next_err) {
-        log_warning("%s; trying again", e->next_why.text);
+        log_event(LOG_LEVEL_WARNING,
+                  LOG_FIELDS("ensemble-unreachable", LOG_TEXT_OF("error", e->next_why.text)),
+                  "%s; trying again", e->next_why.text);
         start_connecting(e);
     } else {
-        log_info("a new session on %s", e->url);
+        log_event(LOG_LEVEL_INFO, LOG_FIELDS("session-new", LOG_TEXT_OF("url", e->url)),
+                  "a new session on %s", e->url);
         use(e, e->next);
         tell_listeners(e->context, e->next->keeper);
     }
@@ -159,7 +162,8 @@ static void start_connecting(struct zookeeper_session *e)
 /* The present session has ended: it is not lent any more, and the next one is opened. */
 static void retire_current(struct zookeeper_session *e)
 {
-    log_warning("the session on %s is over", e->url);
+    log_event(LOG_LEVEL_WARNING, LOG_FIELDS("session-over", LOG_TEXT_OF("url", e->url)),
+              "the session on %s is over", e->url);
     pthread_mutex_lock(&e->lock);
     e->current = NULL;
     pthread_mutex_unlock(&e->lock);

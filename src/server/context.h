@@ -30,6 +30,7 @@ struct backup_stream;
 struct ground;
 struct leader;
 struct policy;
+struct reload;
 struct service;
 struct session_table;
 struct tokens;
@@ -57,6 +58,7 @@ struct context {
     struct leader *leader;          /* server/leader.h; NULL on the embedded keeper */
     const struct policy *policy;    /* of commands: base/policy.h; NULL: not open */
     struct ground *ground;          /* server/ground.h; NULL: not open */
+    struct reload *reload;          /* server/reload.h: hooks for SIGHUP; NULL: none are called */
     struct backup_stream *backup;   /* server/backup.h, the one under way; NULL: none */
     void (*on_written)(void *arg);  /* the loop has written changes itself: answers may leave */
     void *on_written_arg;
@@ -132,14 +134,16 @@ void context_listen(struct context *h, context_session_fn *fn, void *arg);
  * through the context, the modules before it. They are closed in the reverse order, when no request
  * is left and no handler runs. Handles that a module leaves on the loop close by themselves.
  *
- * A module declares its own options of `serve` and keeps their values itself. The command line is
- * parsed before the modules are opened.
+ * A module declares its own options of `serve` and keeps their values itself. They are parsed
+ * before the modules are opened. Those with OPTION_RELOADS get new values later, on the loop; the
+ * module hears of it by `reload`.
  */
 struct module {
     const char *name;
     int (*open)(struct context *h, void **ret_module, struct err_info *ret_error);
     struct route_table (*routes)(void *module); /* NULL: none */
     bool (*ready)(void *module);                /* for /readyz, on the loop; NULL: always */
+    void (*reload)(void *module);               /* its options may have changed; NULL: none can */
     void (*close)(void *module);
     const struct option *options; /* of `drover serve` */
     size_t option_count;

@@ -92,7 +92,8 @@ static int look_at(struct ground *g, struct ground_node *n, bool *ret_missing)
 static int heal(struct ground *g, struct ground_node *n)
 {
     if (!n->told)
-        log_warning("another client has deleted %s: making it again", n->path);
+        log_event(LOG_LEVEL_WARNING, LOG_FIELDS("deleted", LOG_TEXT_OF("path", n->path)),
+                  "another client has deleted %s: making it again", n->path);
     n->told = true;
     if (!n->leads)
         return keeper_ensure(g->k, n->path, STR(""));

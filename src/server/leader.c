@@ -125,7 +125,9 @@ static int lead(struct candidacy *s)
             l->led++;
         int err = f->lead(f->arg, s->k, &fence, &e);
         if (err) {
-            log_warning("cannot lead: %s", e.text[0] ? e.text : drover_err_message(err));
+            const char *why = e.text[0] ? e.text : drover_err_message(err);
+            log_event(LOG_LEVEL_WARNING, LOG_FIELDS("cannot-lead", LOG_TEXT_OF("error", why)),
+                      "cannot lead: %s", why);
             return err;
         }
     }

@@ -18,14 +18,12 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/place.h"
-#include "base/policy.h"
-#include "base/secret.h"
 #include "base/uv_check.h"
 #include "http/metrics.h"
 #include "http/server.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
+#include "server/announce.h"
 #include "server/audit.h"
 #include "server/auth.h"
 #include "server/backup.h"
@@ -34,23 +32,24 @@
 #include "server/context.h"
 #include "server/ground.h"
 #include "server/limits.h"
+#include "server/reload.h"
 #include "server/serve.h"
+#include "server/sessions.h"
 #include "server/status.h"
 #include "server/unix_socket.h"
 
-static const char *const JOURNAL_NAMES[] = {
-    [LOCAL_STRICT] = "strict",
-    [LOCAL_OPPORTUNISTIC] = "opportunistic",
-    [LOCAL_NONE] = "none",
-};
+enum { SIGNAL_COUNT = 3 };
 
 struct serve {
     struct serve_options options;
-    struct buf default_data, keeper_url;
+    const struct serve_options *chosen; /* what they are after a reload */
+    struct buf keeper_url;
     struct unix_socket socket;
     struct certificate certificate;
+    char *next_super; /* while it reloads */
+    struct reload reload;
     uv_loop_t loop;
-    uv_signal_t signals[2];
+    uv_signal_t signals[SIGNAL_COUNT];
     uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
     int64_t seen;   /* changes that were deferred in the last turn */
     bool defers;
@@ -161,7 +160,15 @@ static int open_modules(struct serve *s, struct err_info *ret_error)
 static void on_note(void *arg, const char *line)
 {
     (void)arg;
-    log_warning("%s", line);
+    log_event(LOG_LEVEL_WARNING, LOG_FIELDS("keeper", LOG_TEXT_OF("detail", line)), "%s", line);
+}
+
+/* The journal could not be written: nothing more can be promised. */
+static void on_fatal(void *arg, const char *line)
+{
+    (void)arg;
+    log_event(LOG_LEVEL_ERROR, LOG_FIELDS("failed", LOG_TEXT_OF("error", line)), "%s", line);
+    _exit(1);
 }
 
 static int open_keeper(struct serve *s, struct err_info *ret_error)
@@ -170,14 +177,9 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         return zookeeper_session_open(&s->loop, s->options.keeper, s->options.zk_auth,
                                       (int32_t)s->options.zk_timeout_ms, &s->context.ensemble,
                                       ret_error);
-    if (!s->options.data && s->options.journal != LOCAL_NONE) {
-        place_data(&s->default_data);
-        s->options.data = buf_text(&s->default_data);
-        /*
-         * A new user does not have them yet. Parents of a directory that was named must exist: a
-         * typo should not become a new tree of directories.
-         */
-        fs_make_parents(s->default_data.p);
+    if (s->options.makes_parents && s->options.journal != LOCAL_NONE) {
+        CLEANUP(mem_free) char *path = mem_dup(s->options.data, strlen(s->options.data));
+        fs_make_parents(path);
     }
     struct local_options o = {
         .mode = (enum local_mode)s->options.journal,
@@ -185,6 +187,7 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         .snapshot_every = s->options.snapshot_every,
         .reap_ms = s->options.zk_reap_ms,
         .note = on_note,
+        .fatal = on_fatal,
     };
     TRY(local_open(&o, &s->context.local, ret_error));
     if (!s->options.loopback_roles || s->options.wire.require_auth)
@@ -233,33 +236,21 @@ static void close_all(struct serve *s)
  */
 static int open_socket(struct serve *s, struct err_info *ret_error)
 {
-    CLEANUP(buf_release) struct buf place = {0};
-    bool given = s->options.socket;
-    if (given && !strcmp(s->options.socket, "none"))
+    if (!strcmp(s->options.socket, "none"))
         return 0;
-    if (!given && (s->options.http.none || !place_socket(&place)))
-        return 0;
-    struct unix_socket_options o = {.path = given ? s->options.socket : buf_text(&place),
+    struct unix_socket_options o = {.path = s->options.socket,
                                     .mode = (mode_t)s->options.socket_mode,
                                     .group = s->options.socket_group};
     int err = unix_socket_open(&o, &s->socket, ret_error);
-    if (!err || given)
+    if (!err || !s->options.socket_is_default)
         return err;
     log_warning("no Unix socket: %s", ret_error->text);
     return 0;
 }
 
-static int listen_http(struct serve *s, struct err_info *ret_error)
+static struct http_options http_options(struct serve *s)
 {
-    struct auth_options rights = {.loopback_roles = s->options.loopback_roles,
-                                  .certificates = &s->options.certificates,
-                                  .token_file = s->options.token_file};
-    TRY(audit_open(&s->loop, s->context.metrics, s->options.audit, &s->context.audit, ret_error));
-    TRY(auth_open(&rights, &s->context.auth, ret_error));
-    TRY(open_socket(s, ret_error));
-    if (!s->options.http.count && !s->options.https.count && !s->socket.path)
-        return 0;
-    struct http_options o = {
+    return (struct http_options){
         .addresses = s->options.http.items,
         .address_count = s->options.http.count,
         .tls_addresses = s->options.https.items,
@@ -285,82 +276,21 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
         .closed = close_modules,
         .closed_arg = s,
     };
+}
+
+static int listen_http(struct serve *s, struct err_info *ret_error)
+{
+    struct auth_options rights = {.loopback_roles = s->options.loopback_roles,
+                                  .certificates = &s->options.certificates,
+                                  .token_file = s->options.token_file};
+    TRY(audit_open(&s->loop, s->context.metrics, s->options.audit, &s->context.audit, ret_error));
+    TRY(auth_open(&rights, &s->context.auth, ret_error));
+    reload_add(&s->reload, auth_reload_hook(s->context.auth));
+    TRY(open_socket(s, ret_error));
+    if (!s->options.http.count && !s->options.https.count && !s->socket.path)
+        return 0;
+    struct http_options o = http_options(s);
     return http_listen(&s->loop, &o, &s->context.http, ret_error);
-}
-
-static void say_what_is_kept(struct serve *s)
-{
-    struct local_stats stats;
-    if (s->options.keeper) {
-        log_info("keeper %s", s->options.keeper);
-        return;
-    }
-    local_stats(s->context.local, &stats);
-    if (s->options.journal == LOCAL_NONE)
-        log_info("data directory none: all data is lost when this process ends");
-    else
-        log_info("data directory %s", s->options.data);
-    log_info("journal %s", JOURNAL_NAMES[s->options.journal]);
-    log_info("recovered %" PRIu64 " nodes, %" PRIu64 " journal records", stats.recovered_nodes,
-             stats.recovered_records);
-}
-
-static void warn_of_exposed_secrets(const struct serve_options *o)
-{
-    const char *const files[] = {o->token_file, o->zk_auth, o->wire.super_file};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (files[i] && secret_is_exposed(files[i]))
-            log_warning("every user of this machine can read %s: chmod o-r", files[i]);
-}
-
-static void warn_of_open_doors(const struct serve_options *o)
-{
-    if (o->loopback_roles & (ROLE_RUN | ROLE_ADMIN))
-        log_warning(
-            "--loopback-roles: every user of this machine can have commands run as this user");
-}
-
-static void say_what_runs(struct serve *s)
-{
-    log_info("version %s", DROVER_VERSION);
-    say_what_is_kept(s);
-    warn_of_exposed_secrets(&s->options);
-    if (s->context.policy && policy_runs_as_root(s->context.policy))
-        log_warning(POLICY_AS_ROOT);
-    warn_of_open_doors(&s->options);
-    for (size_t i = 0; s->context.http && http_url(s->context.http, i); i++)
-        log_info("listening on %s", http_url(s->context.http, i));
-    for (size_t i = 0; s->context.wire && wire_address(s->context.wire, i); i++)
-        log_info("listening on zk%s://%s", wire_is_tls(s->context.wire, i) ? "s" : "",
-                 wire_address(s->context.wire, i));
-}
-
-/* What a reader of the audit log needs to know about the server whose lines follow. */
-static int note_start(struct serve *s, struct err_info *ret_error)
-{
-    CLEANUP(buf_release) struct buf members = {0}, roles = {0};
-    const struct serve_options *o = &s->options;
-    json_member_text(&members, "version", STR(DROVER_VERSION));
-    json_member_int(&members, "pid", getpid());
-    json_member_int(&members, "uid", geteuid());
-    roles_put(&roles, o->loopback_roles);
-    json_member_text(&members, "loopback_roles", buf_str(&roles));
-    json_member_text(&members, "token_file", str_of(o->token_file ? o->token_file : ""));
-    json_member_text(&members, "zk_super", str_of(o->wire.super_file ? o->wire.super_file : ""));
-    json_member_bool(&members, "zk_skip_acl", o->wire.skip_acl);
-    json_member_int(&members, "socket_mode", o->socket_mode);
-    json_member_open(&members, "listening", '[');
-    for (size_t i = 0; s->context.http && http_url(s->context.http, i); i++)
-        json_put_text(&members, str_of(http_url(s->context.http, i)));
-    for (size_t i = 0; s->context.wire && wire_address(s->context.wire, i); i++)
-        json_put_text(&members, str_of(wire_address(s->context.wire, i)));
-    json_close(&members, ']');
-    int err = audit_note(s->context.audit, &(struct audit_event){.who = "server",
-                                                                 .from = "",
-                                                                 .action = "start",
-                                                                 .members = buf_str(&members)});
-    s->started = !err;
-    return err ? err_set(ret_error, err, "cannot write the audit log %s", o->audit) : 0;
 }
 
 /* Recognises clients of the ZooKeeper port as those of HTTP. */
@@ -385,21 +315,90 @@ static bool audit_wire(void *audit, const struct wire_change *c)
     return !audit_note(audit, &e) || c->refused;
 }
 
+/* Reload. */
+
+static int prepare_options(void *arg, const struct reload *r, struct err_info *ret_error)
+{
+    struct serve *s = arg;
+    s->next_super = NULL;
+    if (!s->context.wire)
+        return 0;
+    return wire_prepare(s->context.wire, reload_text(r, "zk-super"), &s->next_super, ret_error);
+}
+
+static void cancel_options(void *arg)
+{
+    struct serve *s = arg;
+    free(s->next_super);
+}
+
+static void use_options(void *arg)
+{
+    struct serve *s = arg;
+    const struct serve_options *o = s->chosen;
+    s->options.http_hosts = o->http_hosts;
+    s->options.http_timeout_ms = o->http_timeout_ms;
+    s->options.connections_max = o->connections_max;
+    s->options.connections_per_address = o->connections_per_address;
+    s->options.waits_max = o->waits_max;
+    struct http_options http = http_options(s);
+    log_begin((enum log_format)o->log_format, (enum log_level)o->log_level);
+    if (s->context.http)
+        http_change(s->context.http, &http);
+    if (s->context.wire)
+        wire_change(s->context.wire, &o->wire, s->next_super);
+    if (s->context.sessions)
+        sessions_set_max(s->context.sessions, (size_t)o->wire.sessions_max);
+    if (s->context.local)
+        local_set_intervals(s->context.local, o->snapshot_every, o->zk_reap_ms);
+    for (size_t i = 0; i < s->modules.open_count; i++)
+        if (s->modules.all[i]->reload)
+            s->modules.all[i]->reload(s->modules.open[i]);
+    announce_exposed_secrets(&s->options);
+}
+
+/* The audit log may have been moved away, to begin a new one. */
+static int reopen_audit(void *arg, const struct reload *r, struct err_info *ret_error)
+{
+    const struct serve *s = arg;
+    (void)r;
+    return audit_reopen(s->context.audit, ret_error);
+}
+
+static void note_reload(void *arg)
+{
+    const struct serve *s = arg;
+    audit_note(s->context.audit,
+               &(struct audit_event){.who = "server", .from = "", .action = "reload"});
+}
+
+static void on_hangup(struct serve *s)
+{
+    log_info("reloading: received SIGHUP");
+    reload_run(&s->reload);
+}
+
 /* Run and end. */
 
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct serve *s = handle->data;
-    for (int i = 0; i < 2; i++)
+    if (number == SIGHUP) {
+        on_hangup(s);
+        return;
+    }
+    for (int i = 0; i < SIGNAL_COUNT; i++)
         uv_close((uv_handle_t *)&s->signals[i], NULL);
-    log_info("stopping: received %s", number == SIGINT ? "SIGINT" : "SIGTERM");
+    const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
+    log_event(LOG_LEVEL_INFO, LOG_FIELDS("stopping", LOG_TEXT_OF("signal", name)),
+              "stopping: received %s", name);
     close_all(s);
 }
 
 static void catch_signals(struct serve *s)
 {
-    static const int numbers[] = {SIGTERM, SIGINT};
-    for (int i = 0; i < 2; i++) {
+    static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
+    for (int i = 0; i < SIGNAL_COUNT; i++) {
         UV_CHECK(uv_signal_init(&s->loop, &s->signals[i]));
         s->signals[i].data = s;
         UV_CHECK(uv_signal_start(&s->signals[i], on_signal, numbers[i]));
@@ -419,7 +418,9 @@ static int start(struct serve *s, struct err_info *ret_error)
         TRY(wire_listen(&s->loop, &s->options.wire, &s->context.wire, ret_error));
     TRY(open_keeper(s, ret_error));
     TRY(open_modules(s, ret_error));
-    return note_start(s, ret_error);
+    TRY(announce_to_audit(&s->options, &s->context, ret_error));
+    s->started = true;
+    return 0;
 }
 
 static void release(struct serve *s)
@@ -428,7 +429,6 @@ static void release(struct serve *s)
     if (s->context.local)
         local_close(s->context.local);
     metrics_free(s->context.metrics);
-    buf_release(&s->default_data);
     buf_release(&s->keeper_url);
     unix_socket_close(&s->socket);
     certificate_close(&s->certificate);
@@ -438,25 +438,30 @@ static void release(struct serve *s)
 
 int serve(const struct serve_options *o)
 {
-    struct serve s = {.options = *o, .modules.all = o->modules};
+    struct serve s = {
+        .options = *o, .chosen = o, .modules.all = o->modules, .reload.source = o->source};
     struct err_info e;
     signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of the write */
     file_limit_raise();
     UV_CHECK(uv_loop_init(&s.loop));
     s.context.metrics = metrics_new();
     s.modules.context = &s.context;
-    s.context.sessions_max = (size_t)o->sessions_max;
-    s.options.wire.sessions_max = o->sessions_max;
+    s.context.reload = &s.reload;
+    reload_add(&s.reload, (struct reload_hook){prepare_options, use_options, cancel_options, &s});
+    reload_add(&s.reload, (struct reload_hook){reopen_audit, note_reload, NULL, &s});
+    s.context.sessions_max = (size_t)o->wire.sessions_max;
     int err = start(&s, &e);
     if (err) {
-        log_error("%s", e.text);
+        log_event(LOG_LEVEL_ERROR,
+                  LOG_FIELDS("start-failed", LOG_TEXT_OF("error", drover_err_name(err))), "%s",
+                  e.text);
         close_all(&s);
     } else {
         if (s.context.wire)
             wire_serve(s.context.wire, s.context.local);
-        certificate_watch(&s.certificate, &s.loop);
+        certificate_watch(&s.certificate, &s.loop, &s.reload);
         catch_signals(&s);
-        say_what_runs(&s);
+        announce_start(&s.options, &s.context);
     }
     uv_run(&s.loop, UV_RUN_DEFAULT);
     release(&s);

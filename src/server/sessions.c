@@ -34,6 +34,7 @@ struct http_session {
 
 struct session_table {
     struct sessions_options o;
+    _Atomic size_t max; /* may change */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a session ends, or has an earlier deadline than the ticker knows */
     pthread_t ticker;
@@ -202,7 +203,7 @@ int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_
 {
     struct keeper_options o = {.timeout_ms = granted_timeout(timeout_ms)};
     struct http_session *g;
-    if (count_sessions(t) >= t->o.max)
+    if (count_sessions(t) >= t->max)
         return DROVER_TOO_MANY;
     TRY(entry_connect(t, &o, &g));
     LOCKED(&t->lock);
@@ -426,11 +427,16 @@ static void *ticker_main(void *arg)
 
 /* The table. */
 
+void sessions_set_max(struct session_table *t, size_t max)
+{
+    t->max = max ? max : SESSIONS_MAX;
+}
+
 struct session_table *sessions_open(const struct sessions_options *o)
 {
     struct session_table *t = mem_zalloc(sizeof *t);
     t->o = *o;
-    t->o.max = o->max ? o->max : SESSIONS_MAX;
+    sessions_set_max(t, o->max);
     t->woken_for_ms = INT64_MAX;
     pthread_mutex_init(&t->lock, NULL);
     cond_init(&t->changed);

@@ -63,6 +63,9 @@ struct session_info {
 struct session_table *sessions_open(const struct sessions_options *o);
 void sessions_close(struct session_table *t);
 
+/* Another maximum, as in the options; sessions beyond it stay. Any thread. */
+void sessions_set_max(struct session_table *t, size_t max);
+
 /*
  * A new session. timeout_ms 0: KEEPER_TIMEOUT_DEFAULT_MS; clamped to the keeper's limits. TOO_MANY
  * when there are too many, CLOSED while there is no host.

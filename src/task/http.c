@@ -400,7 +400,7 @@ static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, s
 {
     int err = service_start(arg, k, fence, e);
     if (!err)
-        log_info("this server leads");
+        log_event(LOG_LEVEL_INFO, (struct log_fields){.event = "leads"}, "this server leads");
     return err;
 }
 

@@ -31,7 +31,8 @@ struct world_registry {
     struct context *context;
     uv_timer_t timer;
     struct counter *became[WORLD_IS_NONE + 1]; /* how many tasks, by state */
-    struct periodic *sweep;                    /* NULL: completed tasks are kept */
+    _Atomic int64_t retention_ms;              /* 0: completed tasks are kept */
+    struct periodic *sweep;                    /* NULL: that has been so since the start */
 
     pthread_mutex_t lock; /* guards the rest */
     struct open_world *worlds;

@@ -19,7 +19,7 @@
 
 enum { SWEEP_MIN_MS = 500, SWEEP_MAX_MS = 10 * 60 * 1000 };
 
-static int64_t retention_ms; /* 0: completed tasks are kept */
+static int64_t retention_ms; /* the option; 0: never */
 
 struct open_world {
     struct world_registry *registry;
@@ -254,12 +254,19 @@ static int sweep_one(struct world_registry *s, struct keeper *k, struct arena *a
     return err;
 }
 
+static int64_t sweep_every_ms(const struct world_registry *s)
+{
+    int64_t ms = s->retention_ms ? s->retention_ms / 100 : SWEEP_MAX_MS;
+    return ms < SWEEP_MIN_MS ? SWEEP_MIN_MS : ms > SWEEP_MAX_MS ? SWEEP_MAX_MS : ms;
+}
+
 /* Backwards: children come after their parents. */
 static void sweep_all(struct periodic *c, void *arg)
 {
     struct world_registry *s = arg;
-    int64_t before_ms = clock_wall_ms() - retention_ms;
-    struct keeper *k = context_keeper(s->context);
+    int64_t kept_ms = s->retention_ms, before_ms = clock_wall_ms() - kept_ms;
+    periodic_next(c, sweep_every_ms(s));
+    struct keeper *k = kept_ms ? context_keeper(s->context) : NULL;
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     CLEANUP(arena_release) struct arena a = {0};
     size_t swept = 0;
@@ -275,11 +282,15 @@ static void sweep_all(struct periodic *c, void *arg)
         log_info("worlds: removed %zu tasks that were completed long ago", swept);
 }
 
-static void sweep_start(struct world_registry *s)
+/* At the start, and when the option may have changed. */
+static void set_retention(void *module)
 {
-    int64_t ms = retention_ms / 100;
-    ms = ms < SWEEP_MIN_MS ? SWEEP_MIN_MS : ms > SWEEP_MAX_MS ? SWEEP_MAX_MS : ms;
-    s->sweep = periodic_start("world-sweep", ms, sweep_all, s);
+    struct world_registry *s = module;
+    s->retention_ms = retention_ms;
+    if (s->sweep)
+        periodic_wake(s->sweep);
+    else if (retention_ms)
+        s->sweep = periodic_start("world-sweep", sweep_every_ms(s), sweep_all, s);
 }
 
 /* Opening and closing. */
@@ -311,8 +322,7 @@ static int registry_open(struct context *h, void **ret_module, struct err_info *
     ground_need(h, WORLD_PENDING);
     ground_need(h, WORLD_WORKING);
     ground_need(h, WORLD_COMPLETED);
-    if (retention_ms)
-        sweep_start(s);
+    set_retention(s);
     return 0;
 }
 
@@ -332,14 +342,15 @@ static void registry_close(void *module)
 }
 
 static const struct option OPTIONS[] = {
-    {"world-retention", "TIME",
-     "Remove tasks of worlds this long after they were completed. Default: never.", option_span,
-     &retention_ms, 1, INT64_MAX},
+    {"world-retention", "TIME|never", "Remove tasks of worlds this long after they were completed.",
+     option_span_or_never, &retention_ms, 1, INT64_MAX, .initial = "never",
+     .flags = OPTION_RELOADS},
 };
 
 const struct module world_module = {.name = "worlds",
                                     .open = registry_open,
                                     .routes = world_routes,
+                                    .reload = set_retention,
                                     .close = registry_close,
                                     .options = OPTIONS,
                                     .option_count = sizeof OPTIONS / sizeof *OPTIONS};

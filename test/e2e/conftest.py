@@ -29,6 +29,10 @@ KEEPER_ONLY = ["--http", "none"]  # the last arguments of a server that leaves i
 ANY_PORTS = ["--http", "127.0.0.1:0", "--zk", "127.0.0.1:0", "--socket", "none"]
 EVERY_ROLE = ["--loopback-roles", "all"]  # most tests are not about rights
 NUMBERS = itertools.count(1)
+# Nothing of this machine: neither its configuration file nor its variables.
+for name in [name for name in os.environ if name.startswith("DROVER_SERVE_")]:
+    del os.environ[name]
+os.environ["DROVER_SERVE_CONFIG"] = "none"
 KEPT_S = 30  # the server closes connections that are idle for a minute
 
 
@@ -36,6 +40,17 @@ def drover(*arguments, **more):
     """Runs a command to its end."""
     return subprocess.run([BINARY, *map(str, arguments)], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=DEADLINE_S, **more)
+
+
+LOG_LINE = re.compile(r"(?:drover: |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d (debug|info|warning|error) )"
+                      r"(.*)")
+
+
+def sentences(said):
+    """The lines of a log without their times and levels, or of a command without its name."""
+    matches = [LOG_LINE.fullmatch(line) for line in said.splitlines()]
+    assert all(matches), said
+    return [match[2] for match in matches]
 
 
 class Connection:

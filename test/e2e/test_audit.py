@@ -174,7 +174,7 @@ def test_refused_requests_are_kept_counted_and_said(audited, log, tmp_path):
     assert wrong not in log.read_text() and not lines(log, action="addNodes", stage="begin")
     assert [failures(audited, admin, reason) for reason in ("token", "role", "limit")] == [3, 2, 2]
     assert audited.stop() == 0
-    said = [line for line in audited.said.splitlines() if "warning: refused" in line]
+    said = [line for line in audited.said.splitlines() if "warning refused" in line]
     assert len(said) == 2, said
     assert "refused 127.0.0.1: the token is missing or wrong (listGroups)" in said[0]
     assert "2 times because the token" in said[1] and "2 times because the role" in said[1]

@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from conftest import ANY_PORTS, OnEnsemble, Server, call, drover
+from conftest import ANY_PORTS, OnEnsemble, Server, call, drover, sentences
 from test_command import version
 
 ENDS = [signal.SIGTERM, signal.SIGINT]
@@ -36,15 +36,14 @@ def crc32c(data):
 
 def test_says_what_runs(start, tmp_path):
     server = start("--loopback-roles", "read")
-    assert server.said.splitlines() == [
-        f"drover: version {version()}",
-        f"drover: data directory {tmp_path / 'data'}",
-        "drover: journal strict",
-        server.wait_for(r"drover: recovered \d+ nodes, 0 journal records")[0],
-        *(["drover: warning: commands run as root; --run-as USER runs them as another user"]
-          if os.geteuid() == 0 else []),
-        f"drover: listening on http://127.0.0.1:{server.port}",
-        f"drover: listening on zk://127.0.0.1:{server.zk_port}",
+    assert sentences(server.said) == [
+        f"version {version()}",
+        f"data directory {tmp_path / 'data'}",
+        "journal strict",
+        server.wait_for(r"recovered \d+ nodes, 0 journal records")[0],
+        *(["commands run as root; --run-as USER runs them as another user"] if os.geteuid() == 0 else []),
+        f"listening on http://127.0.0.1:{server.port}",
+        f"listening on zk://127.0.0.1:{server.zk_port}",
     ]
 
 
@@ -56,7 +55,7 @@ def test_says_that_commands_are_open_to_all(start, roles):
 @pytest.mark.parametrize("journal", ["strict", "opportunistic"])
 def test_journal_modes(start, tmp_path, journal):
     server = start("--journal", journal)
-    assert f"drover: journal {journal}\n" in server.said
+    assert f"journal {journal}\n" in server.said
     assert server.stop() == 0
     assert (tmp_path / "data").is_dir()
 
@@ -73,7 +72,7 @@ def test_ends_cleanly(start, number):
     server = start()
     server.signal(number)
     assert server.wait() == 0
-    assert "drover: stopping: received SIG" in server.said
+    assert "stopping: received SIG" in server.said
 
 
 @pytest.mark.parametrize("number", ENDS)
@@ -92,7 +91,7 @@ def test_ends_cleanly_with_connections_open(start, number):
 def test_serves_without_ports(tmp_path):
     server = Server("--data", tmp_path / "data", "--http", "none", "--zk", "none")
     try:
-        server.wait_for(r"drover: recovered .*\n")
+        server.wait_for(r"recovered .*\n")
         assert server.stop() == 0
         assert "listening" not in server.said
     finally:
@@ -138,7 +137,7 @@ def test_default_data_directory(variable, below):
         try:
             server.start()
             data = pathlib.Path(directory, "new", below, "drover")
-            assert f"drover: data directory {data}\n" in server.said
+            assert f"data directory {data}\n" in server.said
             assert data.is_dir()
             assert server.stop() == 0
         finally:
@@ -155,8 +154,8 @@ class Refused:
         before = listing(self.tmp_path)
         done = drover("serve", *ANY_PORTS, "--data", data, *arguments)
         assert done.returncode == 1 and done.stdout == ""
-        lines = done.stderr.splitlines()
-        assert len(lines) == 1 and lines[0].startswith("drover: "), done.stderr
+        lines = sentences(done.stderr)
+        assert len(lines) == 1, done.stderr
         assert listing(self.tmp_path) == before, "nothing may change"
         return lines[0]
 
@@ -184,7 +183,7 @@ def test_data_directory_in_use(start, tmp_path):
     first = start()
     done = drover("serve", *ANY_PORTS, "--data", tmp_path / "data")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("drover: ") and done.stderr.count("\n") == 1
+    assert len(sentences(done.stderr)) == 1
     assert str(tmp_path / "data") in done.stderr
     assert re.search(rf"\b{first.process.pid}\b", done.stderr), done.stderr
     assert first.request("GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n")[0] == 200
@@ -199,7 +198,7 @@ def test_data_directory_in_use_without_the_lock_file(start, tmp_path, command):
     (tmp_path / "data/lock").unlink()
     done = drover(*command, tmp_path / "data")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"drover: the data directory {tmp_path / 'data'} is in use by another process\n"
+    assert sentences(done.stderr) == [f"the data directory {tmp_path / 'data'} is in use by another process"]
     assert not (tmp_path / "data/lock").exists()
     assert first.request("GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n")[0] == 200
     assert first.stop() == 0
@@ -241,8 +240,7 @@ def test_port_in_use(tmp_path, option):
         done = drover("serve", *ANY_PORTS, "--data", tmp_path / "data", option,
                       f"127.0.0.1:{port}")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (f"drover: cannot listen on 127.0.0.1:{port}: "
-                           "address already in use\n")
+    assert sentences(done.stderr) == [f"cannot listen on 127.0.0.1:{port}: address already in use"]
     assert list(tmp_path.iterdir()) == [], "nothing may change"
 
 
@@ -259,7 +257,7 @@ def test_a_second_signal_ends_at_once(start):
     except BlockingIOError:
         pass
     server.signal(signal.SIGTERM)
-    server.wait_for("drover: stopping: received SIG")
+    server.wait_for("stopping: received SIG")
     server.signal(signal.SIGTERM)
     assert server.wait() == -signal.SIGTERM
 

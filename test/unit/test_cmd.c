@@ -303,6 +303,37 @@ static void mistyped_words(void **state)
     }
 }
 
+/* Defaults. */
+
+static const char *find_text(void)
+{
+    return "found";
+}
+
+static const struct cmd DEFAULTS = {
+    .name = "try",
+    .about = "Tries.",
+    .options =
+        CMD_OPTIONS({"number", "N", "A number.", option_number, &number, 1, 100, .initial = "7"},
+                    {"text", "TEXT", "A text. Default: depends.", option_text, &text,
+                     .find_initial = find_text}),
+    .run = run,
+};
+
+static void a_default_is_a_value(void **state)
+{
+    (void)state;
+    assert_int_equal(try(&DEFAULTS, ARGV(NULL)), CMD_OK);
+    assert_int_equal(number, 7);
+    assert_string_equal(text, "found");
+    assert_int_equal(try(&DEFAULTS, ARGV("--number", "8", "--text=x")), CMD_OK);
+    assert_int_equal(number, 8);
+    assert_string_equal(text, "x");
+    assert_int_equal(try(&DEFAULTS, ARGV("--help")), CMD_OK);
+    assert_non_null(strstr(said[0], "  --number N\n        A number. Default: 7.\n"));
+    assert_non_null(strstr(said[0], "        A text. Default: depends.\n"));
+}
+
 /* A command of the command. */
 
 static const struct cmd RUNS = {.name = "try",
@@ -422,6 +453,7 @@ int main(void)
         cmocka_unit_test_setup(a_missing_operand_is_named, setup),
         cmocka_unit_test_setup(a_wrong_value_leaves_the_target, setup),
         cmocka_unit_test_setup(mistyped_words, setup),
+        cmocka_unit_test_setup(a_default_is_a_value, setup),
         cmocka_unit_test_setup(a_command_follows_two_dashes, setup),
         cmocka_unit_test_setup(a_missing_command_is_named, setup),
         cmocka_unit_test_setup(a_group_runs_its_subcommands, setup),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,7 +56,8 @@ static void log_levels(void)
     log_error("cannot open %s", "x");
     log_warning("beware");
     log_info("hello");
-    log_error_with((struct log_field[]){{"path", STR("/a b")}, {"status", STR("507")}}, 2, "full");
+    log_error_with((struct log_field[]){{"path", STR("/a b")}, LOG_NUMBER("status", 507)}, 2,
+                   "full");
 }
 
 static void one_line_each(void **state)
@@ -122,7 +124,7 @@ static void a_long_repetition_shows_now_and_then(void **state)
 
 static void log_json(void)
 {
-    log_as_json();
+    log_begin(LOG_JSON, LOG_LEVEL_INFO);
     for (int i = 0; i < 3; i++)
         log_error_with((struct log_field[]){{"path", STR("/a")}}, 1, "full");
     log_info("done");
@@ -144,6 +146,87 @@ static void json_has_a_member(void **state)
         at += strlen(lines[i]);
     }
     assert_string_equal(at, "");
+}
+
+static void log_events(void)
+{
+    log_begin(LOG_JSON, LOG_LEVEL_WARNING);
+    log_info("dropped");
+    log_event(LOG_LEVEL_WARNING,
+              LOG_FIELDS("late", LOG_TEXT_OF("path", "a\nb"), LOG_NUMBER("pid", 7)), "pid %d", 7);
+}
+
+static void json_has_fields(void **state)
+{
+    const char *line = written_by(log_events);
+    (void)state;
+    assert_string_equal(strstr(line, "Z\"") + 1,
+                        "\",\"level\":\"warning\",\"message\":\"pid 7\",\"event\":\"late\","
+                        "\"path\":\"a\\nb\",\"pid\":7}\n");
+}
+
+static void log_to_a_pipe(void)
+{
+    setenv("TZ", "UTC-2", 1);
+    log_begin(LOG_TEXT, LOG_LEVEL_DEBUG);
+    log_event(LOG_LEVEL_DEBUG, LOG_FIELDS("late", LOG_NUMBER("pid", 7)), "pid %d", 7);
+    log_error_with((struct log_field[]){LOG_NUMBER("status", 507)}, 1, "full");
+}
+
+/* 2026-01-31T12:03:04.567+02:00 debug pid 7 */
+static void text_has_time_and_level(void **state)
+{
+    static const char form[] = "2ddd-dd-ddTdd:dd:dd.ddd+02:00 ";
+    static const char *const rest[] = {"debug pid 7\n", "error full status=507\n"};
+    const char *at = written_by(log_to_a_pipe);
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        for (const char *f = form; *f; f++, at++)
+            assert_true(*f == 'd' ? *at >= '0' && *at <= '9' : *at == *f);
+        assert_memory_equal(at, rest[i], strlen(rest[i]));
+        at += strlen(rest[i]);
+    }
+    assert_string_equal(at, "");
+}
+
+/* As systemd tells which stream is its own; another one is none. */
+static void log_to_the_journal(void)
+{
+    char stream[64];
+    struct stat st;
+    fstat(STDERR_FILENO, &st);
+    snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev,
+             (unsigned long long)st.st_ino);
+    setenv("JOURNAL_STREAM", stream, 1);
+    log_begin(LOG_TEXT, LOG_LEVEL_DEBUG);
+    log_error("a");
+    log_warning("b");
+    log_info("c");
+    log_event(LOG_LEVEL_DEBUG, LOG_FIELDS("d", LOG_NUMBER("pid", 7)), "d");
+    setenv("JOURNAL_STREAM", "1:1", 1);
+    log_begin(LOG_TEXT, LOG_LEVEL_DEBUG);
+    log_error("e");
+}
+
+static void the_journal_has_priorities(void **state)
+{
+    const char *said = written_by(log_to_the_journal);
+    (void)state;
+    assert_memory_equal(said, "<3>a\n<4>b\n<6>c\n<7>d\n2", 21);
+    assert_non_null(strstr(said, " error e\n"));
+}
+
+static void log_hostile(void)
+{
+    log_error("a\nb\x1b[1m \xff \xc2\x9b\x31m \xe2\x80\xae \xe2\x81\xa6 \xc3\xa4");
+}
+
+static void hostile_text_is_escaped(void **state)
+{
+    (void)state;
+    assert_string_equal(written_by(log_hostile),
+                        "drover: a\\x0ab\\x1b[1m \\xff \\xc2\\x9b1m \\xe2\\x80\\xae "
+                        "\\xe2\\x81\\xa6 \xc3\xa4\n");
 }
 
 enum { THREADS = 4, LINES = 1000 };
@@ -180,6 +263,10 @@ int main(void)
         cmocka_unit_test(lines_that_differ_are_all_written),
         cmocka_unit_test(a_long_repetition_shows_now_and_then),
         cmocka_unit_test(json_has_a_member),
+        cmocka_unit_test(json_has_fields),
+        cmocka_unit_test(text_has_time_and_level),
+        cmocka_unit_test(the_journal_has_priorities),
+        cmocka_unit_test(hostile_text_is_escaped),
         cmocka_unit_test(threads_share_the_count),
     };
 

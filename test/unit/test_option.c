@@ -122,6 +122,28 @@ static void spans(void **state)
     }
     option_span(&o, "3d", &e);
     assert_string_equal(e.text, "'3d' is too long: at most 2d");
+    assert_int_equal(option_span_or_never(&o, "never", &e), 0);
+    assert_int_equal(ms, 0);
+    assert_int_equal(option_span_or_never(&o, "2d", &e), 0);
+    assert_int_equal(ms, 172800000);
+    assert_int_equal(option_span_or_never(&o, "Never", &e), DROVER_BAD_ARGUMENT);
+}
+
+static void flags(void **state)
+{
+    bool flag = false;
+    const struct option o = {"flag", NULL, "", option_flag, &flag};
+    struct err_info e;
+
+    (void)state;
+    assert_int_equal(option_flag(&o, NULL, &e), 0);
+    assert_true(flag);
+    assert_int_equal(option_flag(&o, "no", &e), 0);
+    assert_false(flag);
+    assert_int_equal(option_flag(&o, "yes", &e), 0);
+    assert_int_equal(option_flag(&o, "", &e), DROVER_BAD_ARGUMENT);
+    assert_string_equal(e.text, "'' is neither yes nor no");
+    assert_true(flag);
 }
 
 static void sizes(void **state)
@@ -176,6 +198,8 @@ static void what_people_read(void **state)
     assert_string_equal(human_count(out, 2, "batch"), "2 batches");
     setenv("TZ", "UTC-2", 1);
     assert_string_equal(human_time(out, 1794850805123), "2026-11-16 19:40:05");
+    assert_string_equal(human_clock(out, 1794850805123), "19:40:05");
+    assert_string_equal(human_iso(out, 1794850805123), "2026-11-16T19:40:05.123+02:00");
     assert_string_equal(human_utc(out, 1794850805123), "2026-11-16T17:40:05");
     assert_string_equal(human_utc(out, INT64_MAX), "292278994-08-17T07:12:55");
 }
@@ -183,7 +207,8 @@ static void what_people_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses), cmocka_unit_test(bad_addresses),    cmocka_unit_test(spans),
+        cmocka_unit_test(addresses), cmocka_unit_test(bad_addresses),
+        cmocka_unit_test(spans),     cmocka_unit_test(flags),
         cmocka_unit_test(sizes),     cmocka_unit_test(what_people_read),
     };
 

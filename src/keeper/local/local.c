@@ -418,6 +418,15 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
     return err;
 }
 
+void local_set_intervals(struct local *l, int64_t snapshot_every, int64_t reap_ms)
+{
+    LOCKED(&l->lock);
+    l->o.snapshot_every = snapshot_every ? snapshot_every : LOCAL_SNAPSHOT_EVERY;
+    l->o.reap_ms = reap_ms ? reap_ms : LOCAL_REAP_MS;
+    l->reap_due_ms = clock_boot_ms() + l->o.reap_ms;
+    pthread_cond_broadcast(&l->tick);
+}
+
 size_t local_sessions(struct local *l)
 {
     LOCKED(&l->lock);

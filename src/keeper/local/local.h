@@ -60,6 +60,9 @@ int local_connect(struct local *l, const struct keeper_options *o, struct keeper
  */
 void local_reserve(struct local *l, const char *path);
 
+/* Another snapshot_every and reap_ms, as in the options. Any thread. */
+void local_set_intervals(struct local *l, int64_t snapshot_every, int64_t reap_ms);
+
 /*
  * From now on access lists bind the sessions of this process as well, as an ensemble does: they are
  * world:anyone. Before the first local_connect().

@@ -177,6 +177,35 @@ void wire_serve(struct wire *w, struct local *l)
     l->tree.enforces_quotas = w->o.enforce_quota;
 }
 
+int wire_prepare(const struct wire *w, const char *super_file, char **ret_super,
+                 struct err_info *ret_error)
+{
+    struct wire_options o = {.super_file = super_file, .digest = w->o.digest};
+    *ret_super = NULL;
+    return super_file ? wire_read_super(&o, ret_super, ret_error) : 0;
+}
+
+void wire_change(struct wire *w, const struct wire_options *o, char *super)
+{
+    struct wire_options now = w->o;
+    now.packet_max = o->packet_max;
+    now.connections_max = o->connections_max;
+    now.connections_per_address = o->connections_per_address;
+    now.sessions_max = o->sessions_max;
+    now.timeout_min_ms = o->timeout_min_ms;
+    now.timeout_max_ms = o->timeout_max_ms;
+    now.hello_ms = o->hello_ms;
+    now.words = o->words;
+    now.enforce_quota = o->enforce_quota;
+    w->o = with_defaults(now);
+    w->door.max = (size_t)w->o.connections_max;
+    w->door.max_of_address = (size_t)w->o.connections_per_address;
+    free(w->super);
+    w->super = super;
+    LOCKED(&w->l->lock);
+    w->l->tree.enforces_quotas = now.enforce_quota;
+}
+
 void wire_leave(struct wire *w)
 {
     engine_listen(w->l, NULL, NULL);

@@ -98,6 +98,7 @@ struct wire_options {
  * the first of them is returned, and is empty if there is none.
  */
 struct str wire_words_parse(const char *list, uint32_t *ret_set);
+const char *wire_words_default_text(void);
 
 struct wire;
 
@@ -105,6 +106,16 @@ struct wire;
 int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret_wire,
                 struct err_info *ret_error);
 void wire_serve(struct wire *w, struct local *l);
+
+/*
+ * Other options for a running server: the limits and timeouts, the words, the quotas and the
+ * superuser; the rest stays as it was. Connections keep what they were granted. On the loop.
+ * wire_prepare() reads the file of the superuser, and only this can fail. What it gives is for
+ * wire_change(), or for free().
+ */
+int wire_prepare(const struct wire *w, const char *super_file, char **ret_super,
+                 struct err_info *ret_error);
+void wire_change(struct wire *w, const struct wire_options *o, char *super);
 
 /* "127.0.0.1:8049", of the listener number i, plain ones first; NULL: there are fewer. */
 const char *wire_address(const struct wire *w, size_t i);

@@ -116,6 +116,16 @@ uint32_t wire_words_default(void)
     return set;
 }
 
+const char *wire_words_default_text(void)
+{
+    static char text[5 * WORD_COUNT + 1];
+    char *end = text;
+    for (size_t i = 0; i < WORD_COUNT; i++)
+        if (!WORDS[i].listed_only)
+            end += sprintf(end, "%s%s", end > text ? "," : "", WORDS[i].command.word);
+    return text;
+}
+
 static struct str trim(struct str s)
 {
     while (s.len && s.p[0] == ' ')
