@@ -1,7 +1,6 @@
 #include "base/policy.h"
 
 #include <fnmatch.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,26 +8,6 @@
 #include "base/human.h"
 #include "base/mem.h"
 #include "base/process.h"
-
-const char *const LIMIT_NAMES[LIMIT_KINDS] = {"cpu", "memory", "files", "processes"};
-
-const char *limit_text(char *out, enum limit_kind kind, int64_t value)
-{
-    if (kind == LIMIT_CPU)
-        return human_span(out, value);
-    if (kind == LIMIT_MEMORY)
-        return human_size(out, (uint64_t)value);
-    snprintf(out, HUMAN_SIZE, "%" PRId64, value);
-    return out;
-}
-
-bool limits_any(const struct limits *l)
-{
-    for (enum limit_kind i = 0; i < LIMIT_KINDS; i++)
-        if (l->of[i])
-            return true;
-    return false;
-}
 
 /* Opening. */
 

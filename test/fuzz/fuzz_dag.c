@@ -23,7 +23,10 @@ static void work_off(struct graph *g)
             struct arena a = {0};
 
             node_command(graph_at(g, ref), g->plan.nodes[ref].type, &a, &c);
-            FUZZ_CHECK(c.argv[0] && c.delay_ms >= 0 && node_delay_ms(&c, 3) >= 0);
+            FUZZ_CHECK(c.ask.argv[0] && c.delay_ms >= 0 && node_delay_ms(&c, 3) >= 0);
+            FUZZ_CHECK(!c.ask.user || c.ask.user[0]);
+            for (int i = 0; i < LIMIT_KINDS; i++)
+                FUZZ_CHECK(c.ask.limits.of[i] >= 0);
             arena_release(&a);
             plan_start(&g->plan, ref);
             plan_end(&g->plan, ref, state,
