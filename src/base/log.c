@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/escape.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -51,35 +52,6 @@ struct log_style {
 
 /* Text. */
 
-/* Whether a character would change what a terminal shows of others: controls, directions. */
-static bool is_disturbing(const char *p, size_t len)
-{
-    unsigned char a = (unsigned char)p[0], b = len > 1 ? (unsigned char)p[1] : 0,
-                  c = len > 2 ? (unsigned char)p[2] : 0;
-    if (len == 1)
-        return a < ' ' || a == 0x7f;
-    if (len == 2) /* U+0080 to U+009F; U+061C */
-        return (a == 0xc2 && b < 0xa0) || (a == 0xd8 && b == 0x9c);
-    /* U+200E, U+200F, U+2028 to U+202E; U+2066 to U+2069 */
-    return len == 3 && a == 0xe2 &&
-           ((b == 0x80 && (c == 0x8e || c == 0x8f || (c >= 0xa8 && c <= 0xae))) ||
-            (b == 0x81 && c >= 0xa6 && c <= 0xa9));
-}
-
-static void put_safe(struct buf *b, struct str text)
-{
-    const char *end = text.p + text.len;
-    for (const char *p = text.p; p < end;) {
-        size_t len = utf8_len(p, end), used = len ? len : 1;
-        bool escaped = !len || is_disturbing(p, len);
-        if (!escaped)
-            buf_put(b, p, len);
-        for (size_t i = 0; escaped && i < used; i++)
-            buf_printf(b, "\\x%02x", (unsigned char)p[i]);
-        p += used;
-    }
-}
-
 /* A value with something in it that would break the line apart is written as JSON writes it. */
 static void put_value(struct buf *b, const struct log_field *f)
 {
@@ -93,12 +65,12 @@ static void put_value(struct buf *b, const struct log_field *f)
     }
     if (!plain)
         json_put_text(&quoted, f->value);
-    put_safe(b, plain ? f->value : buf_str(&quoted));
+    escape_put(b, plain ? f->value : buf_str(&quoted), ESCAPE_LINE);
 }
 
 static void put_message(struct buf *b, const struct log_parts *p)
 {
-    put_safe(b, str_of(p->message));
+    escape_put(b, str_of(p->message), ESCAPE_LINE);
     for (size_t i = 0; i < p->f.count && p->fields_in_text; i++) {
         buf_printf(b, " %s=", p->f.fields[i].name);
         put_value(b, &p->f.fields[i]);
@@ -220,7 +192,7 @@ bool log_shows(enum log_level level)
 /* Writes the last line: as it is, or that it was repeated. Under the lock. */
 static void write_last(uint64_t repeated)
 {
-    CLEANUP(buf_release) struct buf b = {0};
+    CLEANUP(buf_release) struct buf b = {0}, shown = {0};
     last.style->put_time(&b, clock_wall_ms());
     buf_put_str(&b, buf_str(&last.line));
     if (repeated && last.style->is_json)
@@ -230,7 +202,8 @@ static void write_last(uint64_t repeated)
     if (last.style->is_json)
         json_close(&b, '}');
     buf_put_str(&b, STR("\n"));
-    if (write(STDERR_FILENO, b.p, b.len) < 0) {
+    escape_put(&shown, buf_str(&b), last.style->is_json ? ESCAPE_JSON : ESCAPE_LINES);
+    if (write(STDERR_FILENO, shown.p, shown.len) < 0) {
         /* there is nobody left to tell */
     }
     last.repeated = 0;

@@ -82,8 +82,10 @@ static const struct verb_column RECORDS[] = {
 static int print_lock(const struct json *reply)
 {
     verb_print_members(reply);
-    if (verb_session)
-        printf("session: %s\n", verb_session);
+    if (verb_session) {
+        printf("session: ");
+        term_line(stdout, str_of(verb_session), ESCAPE_LINE);
+    }
     return CMD_OK;
 }
 

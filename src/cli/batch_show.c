@@ -69,7 +69,9 @@ static void print_tally(const struct tally *t)
     for (const struct tally_state *s = t->states; s < t->end; s++) {
         if (!s->count)
             continue;
-        printf("  %-14.*s ", STR_ARGS(s->name));
+        CLEANUP(buf_release) struct buf name = {0};
+        term_put_safe(&name, s->name, SIZE_MAX);
+        printf("  %-14s ", buf_text(&name));
         put_bar(s->count, most, s->failed ? TERM_RED : s->ended ? TERM_GREEN : TERM_BLUE, " ");
         printf(" %6lld\n", (long long)s->count);
     }

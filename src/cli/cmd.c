@@ -9,18 +9,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cli/config.h"
+#include "cli/term.h"
 
 enum { SUBS_MAX = 64 };
 
 int cmd_usage_error(const struct cmd *c, const char *fmt, ...)
 {
+    CLEANUP(mem_free) char *text;
     va_list ap;
-    fprintf(stderr, "drover %s: ", c->name);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    if (vasprintf(&text, fmt, ap) < 0)
+        err_fatal("out of memory");
     va_end(ap);
-    fprintf(stderr, " (see 'drover %s --help')\n", c->name);
+    term_say("drover %s: %s (see 'drover %s --help')", c->name, text, c->name);
     return CMD_USAGE;
 }
 
@@ -147,8 +150,8 @@ static int unknown_option(const struct cmd_parser *p, const char *arg, size_t le
     }
     if (!nearest)
         return cmd_usage_error(p->c, "unknown option '%.*s'", (int)len, arg);
-    fprintf(stderr, "drover %s: unknown option '%.*s' (did you mean '--%s'?)\n", p->c->name,
-            (int)len, arg, nearest);
+    term_say("drover %s: unknown option '%.*s' (did you mean '--%s'?)", p->c->name, (int)len, arg,
+             nearest);
     return CMD_USAGE;
 }
 
@@ -291,15 +294,16 @@ static int unknown_sub(const struct cmd *group, const char *word)
 {
     const char *names[SUBS_MAX];
     size_t count = 0;
-    fprintf(stderr, "drover%s%s: unknown %s '%s'", gap(group), group->name,
-            word[0] == '-' ? "option" : "command", word);
     for (const struct cmd *const *sub = group->subs; *sub && count < SUBS_MAX; sub++)
         names[count++] = cmd_word(*sub);
     const char *nearest = word[0] == '-' ? NULL : cmd_nearest(word, names, count);
+    const char *kind = word[0] == '-' ? "option" : "command";
     if (nearest)
-        fprintf(stderr, " (did you mean '%s'?)\n", nearest);
+        term_say("drover%s%s: unknown %s '%s' (did you mean '%s'?)", gap(group), group->name, kind,
+                 word, nearest);
     else
-        fprintf(stderr, " (see 'drover help%s%s')\n", gap(group), group->name);
+        term_say("drover%s%s: unknown %s '%s' (see 'drover help%s%s')", gap(group), group->name,
+                 kind, word, gap(group), group->name);
     return CMD_USAGE;
 }
 

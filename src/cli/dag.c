@@ -51,7 +51,7 @@ int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool 
     if (reply.status != 200)
         return client_refused(c, &reply);
     struct str text = json_text_of(reply.json, "data");
-    fwrite(text.p, 1, text.len, f->to);
+    term_write(f->to, text, ESCAPE_LINES);
     fflush(f->to);
     const struct json *page = json_get(reply.json, "pagination");
     *ret_more = page != NULL;
@@ -315,7 +315,11 @@ static int print_states(const struct json *list)
     json_each(n, json_list(list)) {
         struct str id = json_text_of(n, "id"), state = json_text_of(n, "state"),
                    word = verb_state_word(state);
-        printf("%.*s %.*s\n", STR_ARGS(id), STR_ARGS(word));
+        CLEANUP(buf_release) struct buf b = {0};
+        term_put_safe(&b, id, SIZE_MAX);
+        buf_printf(&b, " ");
+        term_put_safe(&b, word, SIZE_MAX);
+        puts(buf_text(&b));
         if (!str_eq(state, STR("finished")) && !str_eq(state, STR("skipped")))
             status = CMD_FAILURE;
     }
@@ -361,8 +365,8 @@ static void print_counts(const struct json *v)
     const struct json *states = json_get(v, "states");
     if (states && states->kind == JSON_OBJECT)
         json_each(m, states) {
-            struct str word = verb_state_word(m->key);
-            printf("%.*s %" PRId64 "  ", STR_ARGS(word), m->number);
+            term_write(stdout, verb_state_word(m->key), ESCAPE_LINE);
+            printf(" %" PRId64 "  ", m->number);
         }
     printf("jobs %" PRId64 "\n\n", json_int_of(v, "jobs"));
 }

@@ -66,21 +66,21 @@ static void show_line(struct graph_run *r, struct str name)
     }
     if (b.len + 4 < r->columns)
         term_put_safe(&b, name, r->columns - 1 - b.len);
-    fprintf(stderr, "\r\033[K%.*s", STR_ARGS(b));
+    fprintf(stderr, "\r\033[K%s", buf_text(&b));
     fflush(stderr);
     r->has_line = true;
 }
 
 /* Prints a line that stays, in place of the status line. */
-__attribute__((format(printf, 2, 3))) static void say(struct graph_run *r, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void say(struct graph_run *r, enum term_colour colour,
+                                                      const char *fmt, ...)
 {
     va_list ap;
     clear_line(r);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    term_vsay(r->coloured && colour ? term_colour(colour) : "", fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
-    fflush(stderr);
+    fputs(r->coloured && colour ? term_colour(TERM_PLAIN) : "", stderr);
 }
 
 /* Submitting. */
@@ -158,7 +158,7 @@ static void print_output(struct graph_run *r, const char *id)
         from++;
         fputs("...\n", stderr);
     }
-    fwrite(text + from, 1, len - from, stderr);
+    term_write(stderr, (struct str){text + from, len - from}, ESCAPE_LINES);
     if (len > from && text[len - 1] != '\n')
         fputc('\n', stderr);
     fflush(stderr);
@@ -171,12 +171,11 @@ static void report_end(struct graph_run *r, struct graph_node *n)
     r->ended++;
     if (failed || killed) {
         r->failed = true;
-        say(r, "%s%s: %.*s: %s%s", r->coloured ? term_colour(TERM_RED) : "",
-            failed ? "FAILED" : "KILLED", STR_ARGS(n->name), n->reason,
-            r->coloured ? term_colour(TERM_PLAIN) : "");
+        say(r, TERM_RED, "%s: %.*s: %s", failed ? "FAILED" : "KILLED", STR_ARGS(n->name),
+            n->reason);
     } else if (!r->columns && !r->quiet) {
-        say(r, "[%" PRIu32 "/%" PRIu32 "] %.*s %s", r->ended, r->total, STR_ARGS(n->name),
-            n->state);
+        say(r, TERM_PLAIN, "[%" PRIu32 "/%" PRIu32 "] %.*s %s", r->ended, r->total,
+            STR_ARGS(n->name), n->state);
     }
     if (failed)
         print_output(r, n->id);
@@ -262,10 +261,10 @@ static void check_interrupts(struct graph_run *r)
     if (interrupts && !r->interrupted) {
         r->interrupted = true;
         interrupts = 1; /* before the message: its reader may interrupt again at once */
-        say(r, "Interrupted. The graph goes on; interrupt again to kill it.");
+        say(r, TERM_PLAIN, "Interrupted. The graph goes on; interrupt again to kill it.");
     } else if (interrupts > 1 && !r->stopped) {
         r->stopped = true;
-        say(r, "Killing.");
+        say(r, TERM_PLAIN, "Killing.");
         kill_nodes(r, false);
     }
 }
@@ -309,7 +308,8 @@ static void report_failure(struct graph_run *r, const struct json *node)
     r->failed = true;
     if (!name.len)
         name = json_text_of(node, "id");
-    say(r, "%s: %.*s: %.*s", failed ? "FAILED" : "KILLED", STR_ARGS(name), STR_ARGS(reason));
+    say(r, TERM_PLAIN, "%s: %.*s: %.*s", failed ? "FAILED" : "KILLED", STR_ARGS(name),
+        STR_ARGS(reason));
 }
 
 /*
@@ -429,7 +429,7 @@ static int print_file(struct graph_run *r)
         graph_file_put_picture(&b, &r->file, r->dot);
     else
         graph_file_put_plan(&b, &r->file);
-    fwrite(b.p, 1, b.len, stdout);
+    term_write(stdout, buf_str(&b), ESCAPE_LINES);
     return CMD_OK;
 }
 
@@ -449,7 +449,7 @@ static int run_graph(struct graph_run *r, const struct cmd_call *call)
     r->coloured = term_has_colour(stderr);
     r->started_ms = clock_wall_ms();
     if (!r->total) {
-        say(r, "Nothing left to do.");
+        say(r, TERM_PLAIN, "Nothing left to do.");
         return CMD_OK;
     }
     interrupts_catch(SIGINT);
@@ -461,8 +461,8 @@ static int run_graph(struct graph_run *r, const struct cmd_call *call)
         return 130;
     if (r->failed)
         return CMD_FAILURE;
-    say(r, "%.*s: %s in %s", STR_ARGS(r->file.name), human_count(nodes, r->total, "node"),
-        human_span(span, clock_wall_ms() - r->started_ms));
+    say(r, TERM_PLAIN, "%.*s: %s in %s", STR_ARGS(r->file.name),
+        human_count(nodes, r->total, "node"), human_span(span, clock_wall_ms() - r->started_ms));
     return CMD_OK;
 }
 

@@ -86,7 +86,7 @@ static int run_doctor(const struct cmd_call *call)
     json_close(&d.findings, ']');
     json_close(&d.findings, '}');
     if (call->client.json)
-        puts(buf_text(&d.findings));
+        term_line(stdout, buf_str(&d.findings), ESCAPE_JSON);
     else
         print_findings(json_get(json_parse(&arena, buf_str(&d.findings), NULL), "findings"));
     buf_release(&d.findings);

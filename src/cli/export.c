@@ -20,6 +20,7 @@
 #include "cli/backup.h"
 #include "cli/cmd.h"
 #include "cli/http_client.h"
+#include "cli/term.h"
 #include "keeper/local/backup.h"
 #include "keeper/zookeeper/zookeeper.h"
 #include "server/context.h"
@@ -29,8 +30,8 @@ static const char *keeper, *zk_auth, *data_dir;
 static int put(struct export_output *o, struct err_info *ret_error)
 {
     o->sum = crc32c(o->sum, o->line.p, o->line.len);
-    size_t len = fwrite(o->line.p, 1, o->line.len, o->to);
-    bool ok = len == o->line.len;
+    term_write(o->to, buf_str(&o->line), ESCAPE_JSON);
+    bool ok = !ferror(o->to);
     o->line.len = 0;
     if (child_signal())
         return err_set(ret_error, DROVER_CLOSED, "stopped by a signal");

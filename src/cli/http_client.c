@@ -9,17 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cli/term.h"
+
 enum { REPEATS_MAX = 3 };
 
 int client_error(const char *fmt, ...)
 {
     va_list ap;
-    CLEANUP(mem_free) char *text;
     va_start(ap, fmt);
-    if (vasprintf(&text, fmt, ap) < 0)
-        err_fatal("out of memory");
+    term_vsay("drover: ", fmt, ap);
     va_end(ap);
-    fprintf(stderr, "drover: %s\n", text);
     return CMD_FAILURE;
 }
 
@@ -195,9 +194,8 @@ const char *client_quote(struct client *c, struct str text)
 
 void client_print_json(const struct client_reply *reply)
 {
-    if (!reply->body.len)
-        fputs("{}", stdout);
-    fwrite(reply->body.p, 1, reply->body.len, stdout);
-    if (!reply->body.len || reply->body.p[reply->body.len - 1] != '\n')
-        putchar('\n');
+    struct str body = reply->body.len ? reply->body : STR("{}");
+    if (body.p[body.len - 1] == '\n')
+        body.len--;
+    term_line(stdout, body, ESCAPE_JSON);
 }

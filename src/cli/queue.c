@@ -43,7 +43,7 @@ static int run_ls(const struct cmd_call *call)
     json_close(&list, '}');
     const struct json *queues = json_get(json_parse(&c.arena, buf_str(&list), &e), "queues");
     if (call->client.json)
-        puts(buf_text(&list));
+        term_line(stdout, buf_str(&list), ESCAPE_JSON);
     else
         verb_print_columns(queues, columns);
     json_each(queue, json_list(queues))

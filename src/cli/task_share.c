@@ -171,7 +171,7 @@ static int run_ls(const struct cmd_call *call)
             TRY(list_group(&c, name->text, &tasks, &left));
     json_close(&tasks, ']');
     if (call->client.json)
-        puts(buf_text(&tasks));
+        term_line(stdout, buf_str(&tasks), ESCAPE_JSON);
     else
         verb_print_columns(json_parse(&c.arena, buf_str(&tasks), &e), TASK_COLUMNS);
     if (left < 0)
@@ -206,7 +206,7 @@ static int run_task(const struct cmd_call *call)
     json_each(task, reply.json) {
         struct str data = json_text_of(task, "data");
         if (data_only && !call->client.json)
-            fwrite(data.p, 1, data.len, stdout);
+            term_write(stdout, data, ESCAPE_LINES);
         if (task->kind == JSON_NULL)
             status = client_error("no task %s", call->operands[i]);
         i++;
@@ -214,8 +214,9 @@ static int run_task(const struct cmd_call *call)
     return status;
 }
 
-const struct cmd cmd_task = CMD_INIT(
-    "task", "show tasks by their ids", "ID...",
-    "Shows tasks by their ids. Exit status 1: one of them does not exist.",
-    CMD_OPTIONS({"data", NULL, "Print only the data, unchanged.", option_flag, &data_only}),
-    CMD_JSON, run_task);
+const struct cmd cmd_task =
+    CMD_INIT("task", "show tasks by their ids", "ID...",
+             "Shows tasks by their ids. Exit status 1: one of them does not exist.",
+             CMD_OPTIONS({"data", NULL, "Print only the data; unchanged, unless on a terminal.",
+                          option_flag, &data_only}),
+             CMD_JSON, run_task);

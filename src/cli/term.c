@@ -14,6 +14,9 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "base/err.h"
+#include "base/mem.h"
+
 bool term_has_colour(FILE *to)
 {
     const char *no = getenv("NO_COLOR"), *kind = getenv("TERM");
@@ -54,19 +57,13 @@ static void open_utf8(void)
 struct shown {
     size_t used; /* bytes of the text */
     size_t width;
-    char escape[8]; /* empty: shown as it is */
+    struct escaped_byte escape; /* empty: shown as it is */
 };
 
-static struct shown show_byte(unsigned char byte)
+static struct shown show_byte(char byte)
 {
-    static const char bytes[] = "\n\t\r\\", letters[] = "ntr\\";
-    const char *named = byte ? strchr(bytes, byte) : NULL;
-    struct shown s = {.used = 1};
-    if (named)
-        snprintf(s.escape, sizeof s.escape, "\\%c", letters[named - bytes]);
-    else
-        snprintf(s.escape, sizeof s.escape, "\\x%02x", byte);
-    s.width = strlen(s.escape);
+    struct shown s = {.used = 1, .escape = escape_byte(byte)};
+    s.width = strlen(s.escape.text);
     return s;
 }
 
@@ -76,7 +73,7 @@ static bool is_ambiguous(struct str text)
     return text.len > 1 && text.p[1] && strchr("ntrx\\", text.p[1]);
 }
 
-/* In the locale utf8. */
+/* In the locale utf8. A character that is escaped is so byte by byte. */
 static struct shown show_first(struct str text)
 {
     mbstate_t state = {0};
@@ -85,13 +82,10 @@ static struct shown show_first(struct str text)
         return is_ambiguous(text) ? show_byte('\\') : (struct shown){.used = 1, .width = 1};
     if (text.p[0] >= ' ' && text.p[0] < 127)
         return (struct shown){.used = 1, .width = 1};
-    size_t used = mbrtowc(&wide, text.p, text.len, &state);
-    if (used == 0 || used == (size_t)-1 || used == (size_t)-2)
-        return show_byte((unsigned char)text.p[0]);
-    int width = wcwidth(wide);
-    if (width < 0)
-        return show_byte((unsigned char)text.p[0]);
-    return (struct shown){.used = used, .width = (size_t)width};
+    size_t used = escape_shown_len(text);
+    if (!used || mbrtowc(&wide, text.p, used, &state) != used || wcwidth(wide) < 0)
+        return show_byte(text.p[0]);
+    return (struct shown){.used = used, .width = (size_t)wcwidth(wide)};
 }
 
 size_t term_width(struct str text)
@@ -117,8 +111,8 @@ void term_put_safe(struct buf *b, struct str text, size_t max_width)
         if (s.width > room)
             break;
         room -= s.width;
-        if (s.escape[0])
-            buf_printf(b, "%s", s.escape);
+        if (s.escape.text[0])
+            buf_printf(b, "%s", s.escape.text);
         else
             buf_put(b, text.p, s.used);
     }
@@ -136,6 +130,44 @@ void term_paint(struct buf *b, bool coloured, enum term_colour colour, struct st
     term_put_safe(b, text, max_width);
     if (coloured)
         buf_printf(b, "%s", term_colour(TERM_PLAIN));
+}
+
+/* Streams. */
+
+void term_write(FILE *to, struct str text, enum escape_style style)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    if (isatty(fileno(to))) {
+        escape_put(&b, text, style);
+        text = buf_str(&b);
+    }
+    fwrite(text.p, 1, text.len, to);
+}
+
+void term_line(FILE *to, struct str text, enum escape_style style)
+{
+    term_write(to, text, style);
+    putc('\n', to);
+}
+
+void term_vsay(const char *prefix, const char *fmt, va_list ap)
+{
+    CLEANUP(mem_free) char *text;
+    CLEANUP(buf_release) struct buf b = {0};
+    if (vasprintf(&text, fmt, ap) < 0)
+        err_fatal("out of memory");
+    buf_printf(&b, "%s", prefix);
+    escape_put(&b, str_of(text), ESCAPE_LINE);
+    buf_put_str(&b, STR("\n"));
+    fwrite(b.p, 1, b.len, stderr);
+}
+
+void term_say(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    term_vsay("", fmt, ap);
+    va_end(ap);
 }
 
 /* Tables. */

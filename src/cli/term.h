@@ -1,6 +1,6 @@
 /*
  * term - output for a terminal: colours, widths, escapes for text that would disturb it, and rows
- * in aligned columns.
+ * in aligned columns. The commands print texts from outside by these functions only.
  *
  *     static const struct table_column COLUMNS[] = {{"ID", .right = true}, {"GROUP"}, {"DATA"}};
  *     CLEANUP(table_release) struct table t = {.columns = COLUMNS, .column_count = 3};
@@ -10,6 +10,7 @@
 #ifndef CLI_TERM_H
 #define CLI_TERM_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/escape.h"
 #include "base/str.h"
 
 enum term_colour {
@@ -42,15 +44,28 @@ size_t term_columns(FILE *to);
 size_t term_width(struct str text);
 
 /*
- * Appends text with escapes: control characters, bytes that are not UTF-8, and a backslash that
- * would read as an escape become \n, \t, \\ or \xNN. At most max_width columns; "…" stands for what
- * is cut off.
+ * Appends text with escapes: what escape.h says, and a backslash that would read as an escape,
+ * become \n, \t, \\ or \xNN. At most max_width columns; "…" stands for what is cut off.
  */
 void term_put_safe(struct buf *b, struct str text, size_t max_width);
 
 /* The same in a colour, if coloured is true and the colour is not TERM_PLAIN. */
 void term_paint(struct buf *b, bool coloured, enum term_colour colour, struct str text,
                 size_t max_width);
+
+/*
+ * Everything from outside that is not put together with term_put_safe() is printed by these. On a
+ * terminal it is escaped; elsewhere it stays as it is, for programs. The second adds a newline.
+ */
+void term_write(FILE *to, struct str text, enum escape_style style);
+void term_line(FILE *to, struct str text, enum escape_style style);
+
+/*
+ * A line on stderr, as one write, always escaped: a name from outside does not make another line.
+ */
+void term_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void term_vsay(const char *prefix, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
 
 /*
  * A table. Cells are added in order, row by row. On a terminal the widest columns are cut until a

@@ -31,7 +31,7 @@ static int put_token(const struct cmd_call *call, struct client *c, struct buf *
 static int print_token(const struct json *reply)
 {
     client_error("the id of the token is %.*s", STR_ARGS(json_text_of(reply, "id")));
-    printf("%.*s\n", STR_ARGS(json_text_of(reply, "token")));
+    term_line(stdout, json_text_of(reply, "token"), ESCAPE_LINE);
     return CMD_OK;
 }
 

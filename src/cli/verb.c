@@ -231,11 +231,12 @@ int verb_print_members(const struct json *reply)
         return CMD_OK;
     json_each(member, v) {
         CLEANUP(buf_release) struct buf b = {0};
-        buf_printf(&b, "%.*s: ", STR_ARGS(member->key));
+        term_put_safe(&b, member->key, SIZE_MAX);
+        buf_printf(&b, ": ");
         if (member->kind == JSON_TEXT)
             term_put_safe(&b, member->text, SIZE_MAX);
         else
-            json_put(&b, member);
+            escape_put(&b, member->raw, ESCAPE_JSON);
         puts(buf_text(&b));
     }
     return CMD_OK;
@@ -254,14 +255,17 @@ static void print_with_session(const struct json *reply, const char *session)
         json_put(&b, member);
     }
     json_close(&b, '}');
-    puts(buf_text(&b));
+    term_line(stdout, buf_str(&b), ESCAPE_JSON);
 }
 
 /* An item that was acquired, with the token and the session that its owner needs from now on. */
 static void print_acquired(const struct json *reply, const char *session)
 {
-    struct str id = json_text_of(reply->first, "id");
-    printf("%.*s\t%" PRId64 "\t%s\n", STR_ARGS(id), json_int_of(reply, "token"), session);
+    CLEANUP(buf_release) struct buf b = {0};
+    term_put_safe(&b, json_text_of(reply->first, "id"), SIZE_MAX);
+    buf_printf(&b, "\t%" PRId64 "\t", json_int_of(reply, "token"));
+    term_put_safe(&b, str_of(session), SIZE_MAX);
+    puts(buf_text(&b));
 }
 
 int verb_print(const struct cmd_call *call, const struct client_reply *reply, verb_print_fn *print)

@@ -85,6 +85,8 @@ FINDINGS = [
     ("examples", "src/low/b.h", '/*\n *     low_use(1);\n */\n#include "low/low.h"\n',
      "b.h:2: example: too few arguments"),
     ("threads", "src/high/high.c", "int x = pthread_create(0);\n", "pthread_create outside"),
+    ("prints", "src/cli/new.c", "    printf(\"%.*s\\n\",\n        STR_ARGS(name));\n", "new.c:1: printf of a text"),
+    ("prints", "src/cli/new.c", "    fwrite(p, 1, len, to);\n", "fwrite of a text"),
     ("uv", "src/high/high.c", "    uv_async_init(loop, &a, f);\n", "of uv_async_init is dropped"),
     ("uv", "src/high/high.c", "    (void)uv_idle_start(&a, f);\n", "of uv_idle_start is dropped"),
     ("paths", "README.md", "See /home/" + "ann/notes.\n", "README.md:2: a path of a machine"),

@@ -225,7 +225,7 @@ static void hostile_text_is_escaped(void **state)
 {
     (void)state;
     assert_string_equal(written_by(log_hostile),
-                        "drover: a\\x0ab\\x1b[1m \\xff \\xc2\\x9b1m \\xe2\\x80\\xae "
+                        "drover: a\\nb\\x1b[1m \\xff \\xc2\\x9b1m \\xe2\\x80\\xae "
                         "\\xe2\\x81\\xa6 \xc3\xa4\n");
 }
 
