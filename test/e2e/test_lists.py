@@ -85,6 +85,7 @@ def test_the_tasks_of_a_group(api):
             assert answer.headers["Drover-More"] == more, query
 
 
+@pytest.mark.slow
 def test_the_commands_read_all_pages(api):
     batch, count = api.batch(), 2 * PAGE + 1
     jobs = [job for first in range(0, count, 500) for job in api.jobs(batch, min(500, count - first))]
