@@ -83,7 +83,7 @@ static struct transport *open_transport(void)
 {
     struct transport *t;
 
-    if (transport_open(server, NULL, &t, NULL))
+    if (transport_open(server, NULL, NULL, &t, NULL))
         die("cannot connect");
     return t;
 }

@@ -54,6 +54,11 @@ struct drover_client_options {
     int64_t clientid;   /* owner of claims; 0: the process's id, which is drawn at random once */
     int64_t retry_ms;   /* how long to retry; 0: 30 s; negative: never */
     int stop_fd;        /* when it becomes readable, calls return CLOSED; 0: none */
+
+    /* For https://, files in PEM. */
+    const char *ca;   /* authorities; NULL: $DROVER_CA, else those of the system */
+    const char *cert; /* the client's certificate; NULL: $DROVER_CERT, else none */
+    const char *key;  /* its key; NULL: $DROVER_KEY, else in the file of the certificate */
 };
 
 /* Does not connect yet. `o` may be NULL. */

@@ -53,6 +53,7 @@ struct drover_queues_options {
     const char *auth;   /* "user:password" for the keeper; NULL: none */
     const char *ns;     /* the namespace; NULL: ask the server */
     int timeout_ms;     /* session timeout; 0: 10 s */
+    const char *ca, *cert, *key; /* as in struct drover_client_options */
 };
 
 /* Opens a session on the keeper. */

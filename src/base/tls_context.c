@@ -21,7 +21,8 @@ static const struct {
     long value;
 } SETTINGS[] = {
     {SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION},
-    {SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS},          /* an idle connection has none */
+    {SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS            /* an idle connection has none */
+                        | SSL_MODE_NO_AUTO_CHAIN},      /* the file has the chain */
     {SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF}, /* the client keeps the session: a ticket */
     {SSL_CTRL_SET_MAX_CERT_LIST, CERTIFICATES_LEN_MAX},
 };

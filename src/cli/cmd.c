@@ -43,18 +43,27 @@ static const struct option CLIENT_OPTIONS[] = {
      option_text, &client.server},
     {"token-file", "FILE", "Send the token in the first line of this file. Default: $DROVER_TOKEN.",
      option_text, &client.token_file},
+    {"ca", "FILE",
+     "For https://: accept a server whose certificate these authorities (PEM) have signed.\n"
+     "Default: $DROVER_CA, else those of the system.",
+     option_text, &client.tls.ca},
+    {"cert", "FILE", "Show this certificate (PEM) to the server. Default: $DROVER_CERT.",
+     option_text, &client.tls.cert},
+    {"key", "FILE",
+     "The key of the certificate (PEM). Default: $DROVER_KEY, else in the file of --cert.",
+     option_text, &client.tls.key},
     {"json", NULL, "Print the server's reply, as JSON.", option_flag, &client.json},
 };
 
 size_t cmd_all_options(const struct cmd *c, struct option all[static CMD_OPTIONS_MAX])
 {
-    static const size_t counts[] = {[CMD_LOCAL] = 0, [CMD_REMOTE] = 2, [CMD_JSON] = 3};
+    static const size_t counts[] = {[CMD_LOCAL] = 0, [CMD_REMOTE] = 5, [CMD_JSON] = 6};
     size_t count = 0;
     for (const struct option *o = c->options; o && o->name; o++)
         all[count++] = *o;
     if (c->more_options)
         count += c->more_options(all + count);
-    assert(count + 3 <= CMD_OPTIONS_MAX);
+    assert(count + 6 <= CMD_OPTIONS_MAX);
     for (size_t i = 0; i < counts[c->client]; i++)
         all[count++] = CLIENT_OPTIONS[i];
     return count;

@@ -22,6 +22,7 @@
 #define CLI_CMD_H
 
 #include "base/option.h"
+#include "http/transport_tls.h"
 
 enum cmd_status {
     CMD_OK = 0,
@@ -33,13 +34,14 @@ enum cmd_status {
 /* Options that every command with a server takes, and the values they got. */
 enum cmd_client {
     CMD_LOCAL,  /* none */
-    CMD_REMOTE, /* --server, --token-file */
+    CMD_REMOTE, /* --server, --token-file, --ca, --cert, --key */
     CMD_JSON,   /* and --json */
 };
 
 struct client_options {
     const char *server;     /* NULL: $DROVER_URL, else http://127.0.0.1:8048 */
     const char *token_file; /* NULL: the token is in $DROVER_TOKEN, or there is none */
+    struct transport_tls tls;
     bool json;
 };
 

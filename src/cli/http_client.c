@@ -71,6 +71,7 @@ int client_configure(const struct client_options *o, struct client_config *ret_c
     const char *url = getenv("DROVER_URL"), *token = getenv("DROVER_TOKEN");
     ret_config->server = o->server ? o->server : url && *url ? url : NULL;
     ret_config->token = token && *token ? token : NULL;
+    ret_config->tls = o->tls;
     if (o->token_file) {
         int errnum = client_first_line(o->token_file, ret_config->text, sizeof ret_config->text);
         if (errnum)
@@ -86,7 +87,7 @@ int client_configure(const struct client_options *o, struct client_config *ret_c
 
 int client_connect(struct client *c, const struct client_config *config)
 {
-    if (transport_open(config->server, config->token, &c->transport, &c->error))
+    if (transport_open(config->server, config->token, &config->tls, &c->transport, &c->error))
         return client_error("%s", c->error.text);
     return CMD_OK;
 }

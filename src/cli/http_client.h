@@ -27,7 +27,8 @@
 struct client_config {
     const char *server; /* NULL: the default */
     const char *token;  /* NULL: none */
-    char text[4096];    /* holds the token when it was in a file */
+    struct transport_tls tls;
+    char text[4096]; /* holds the token when it was in a file */
 };
 
 int client_configure(const struct client_options *o, struct client_config *ret_config);

@@ -238,6 +238,9 @@ static int run_work(const struct cmd_call *call)
     TRY(read_auth());
     queues.server = config.server;
     queues.token = config.token;
+    queues.ca = config.tls.ca;
+    queues.cert = config.tls.cert;
+    queues.key = config.tls.key;
     queues.timeout_ms = (int)timeout_ms;
     int status = work(call);
     arena_release(&arena);

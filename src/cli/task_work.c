@@ -245,6 +245,9 @@ static int open_client(const struct client_config *config, struct drover_client_
     struct drover_error e;
     o.server = config->server;
     o.token = config->token;
+    o.ca = config->tls.ca;
+    o.cert = config->tls.cert;
+    o.key = config->tls.key;
     return drover_client_open(&o, ret_client, &e) ? client_error("%s", e.text) : CMD_OK;
 }
 

@@ -52,7 +52,8 @@ static char *copy_or(const char *given, const char *variable)
 static int make_transport(struct drover_client *c, struct transport **ret_transport,
                           struct err_info *ret_error)
 {
-    TRY(transport_open(c->server, c->token, ret_transport, ret_error));
+    struct transport_tls tls = {c->ca, c->cert, c->key};
+    TRY(transport_open(c->server, c->token, &tls, ret_transport, ret_error));
     transport_set_stop(*ret_transport, c->stop_fd);
     return 0;
 }
@@ -80,6 +81,9 @@ int drover_client_open(const struct drover_client_options *o, struct drover_clie
     *c = (struct drover_client){
         .server = copy_or(o->server, "DROVER_URL"),
         .token = copy_or(o->token, "DROVER_TOKEN"),
+        .ca = copy_or(o->ca, "DROVER_CA"),
+        .cert = copy_or(o->cert, "DROVER_CERT"),
+        .key = copy_or(o->key, "DROVER_KEY"),
         .clientid = o->clientid ? o->clientid : process_clientid(),
         .retry_ms = o->retry_ms < 0 ? 0
                     : o->retry_ms   ? o->retry_ms
@@ -109,6 +113,9 @@ void drover_client_close(struct drover_client *c)
     free(c->idle);
     free(c->server);
     free(c->token);
+    free(c->ca);
+    free(c->cert);
+    free(c->key);
     free(c);
 }
 

@@ -26,6 +26,7 @@ enum {
 
 struct drover_client {
     char *server, *token;
+    char *ca, *cert, *key; /* NULL: the default */
     int64_t clientid, retry_ms;
     int stop_fd; /* -1: none */
 

@@ -114,7 +114,12 @@ static int connect_keeper(struct drover_queues *qs, struct keeper **ret_keeper, 
 static int open_all(struct drover_queues *qs, const struct drover_queues_options *o,
                     struct err_info *e)
 {
-    struct drover_client_options co = {.server = o->server, .token = o->token, .retry_ms = 5000};
+    struct drover_client_options co = {.server = o->server,
+                                       .token = o->token,
+                                       .retry_ms = 5000,
+                                       .ca = o->ca,
+                                       .cert = o->cert,
+                                       .key = o->key};
     TRY(drover_client_open(&co, &qs->client, e));
     if (!qs->url)
         TRY(ask_for_keeper(qs, e));
@@ -336,7 +341,11 @@ static int source_open(struct drover_queues *qs, struct queue_source **ret_sourc
                        struct err_info *e)
 {
     const char *server = qs->client->server, *token = qs->client->token;
-    struct drover_client_options co = {.server = server ? server : "", .token = token ? token : ""};
+    struct drover_client_options co = {.server = server ? server : "",
+                                       .token = token ? token : "",
+                                       .ca = qs->client->ca,
+                                       .cert = qs->client->cert,
+                                       .key = qs->client->key};
     struct remote_source *s = mem_alloc(sizeof *s);
     *s = (struct remote_source){.base = {source_connect, source_read, source_post, source_listen,
                                          source_unlisten, source_free},

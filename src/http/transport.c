@@ -42,6 +42,7 @@ struct transport {
     int sink_err;
     struct err_info sink_error;
     int stop_fd;
+    char why[CURL_ERROR_SIZE]; /* the last request failed; empty: libcurl does not say */
 };
 
 /* Receiving. */
@@ -147,6 +148,7 @@ static void set_options(struct transport *t)
     t->curl->curl_easy_setopt(t->easy, CURLOPT_PROTOCOLS_STR, "http,https");
     t->curl->curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     t->curl->curl_easy_setopt(t->easy, CURLOPT_TCP_NODELAY, 1L);
+    t->curl->curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, t->why);
 }
 
 /* Adds each of the comma-separated URLs. False: one is not valid, or there are too many. */
@@ -186,8 +188,8 @@ static const char *default_token(char *line, size_t size)
     return secret_read(buf_text(&path), line, size, NULL) || !*line ? NULL : line;
 }
 
-int transport_open(const char *server, const char *token, struct transport **ret_transport,
-                   struct err_info *ret_error)
+int transport_open(const char *server, const char *token, const struct transport_tls *tls,
+                   struct transport **ret_transport, struct err_info *ret_error)
 {
     CLEANUP(buf_release) struct buf servers = {0};
     char own[TOKEN_SIZE];
@@ -214,6 +216,7 @@ int transport_open(const char *server, const char *token, struct transport **ret
     if (!t->multi || !t->easy)
         err_fatal("out of memory (libcurl)");
     set_options(t);
+    transport_tls_set(curl, t->easy, tls);
     *ret_transport = t;
     return 0;
 }
@@ -345,8 +348,17 @@ static int translate(struct transport *t, CURLcode code, const char *origin,
     case CURLE_COULDNT_CONNECT:
         return say_unreachable(origin, errnum ? strerror((int)errnum) : text, ret_error);
     case CURLE_SSL_CONNECT_ERROR:
+        return say_unreachable(origin, t->why[0] ? t->why : text, ret_error);
     case CURLE_PEER_FAILED_VERIFICATION:
-        return say_unreachable(origin, text, ret_error);
+        return err_set(ret_error, DROVER_UNREACHABLE,
+                       "the certificate of %s is not accepted: %s (--ca names its authority)",
+                       origin, t->why[0] ? t->why : text);
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "%s: cannot use %s: %s", origin,
+                       code == CURLE_SSL_CERTPROBLEM ? "the certificate of --cert or its key"
+                                                     : "the authorities of --ca",
+                       t->why[0] ? t->why : text);
     case CURLE_URL_MALFORMAT:
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "'%s%s' is not a URL", origin, r->path);
     case CURLE_OPERATION_TIMEDOUT:
@@ -356,7 +368,8 @@ static int translate(struct transport *t, CURLcode code, const char *origin,
                        (long long)(r->timeout_ms + 999) / 1000);
     default:
         return err_set(ret_error, DROVER_UNKNOWN,
-                       "the connection to %s broke before the answer: %s", origin, text);
+                       "the connection to %s broke before the answer: %s", origin,
+                       t->why[0] ? t->why : text);
     }
 }
 

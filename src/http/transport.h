@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "http/transport_tls.h"
 
 #define TRANSPORT_PORT_DEFAULT 8048
 #define TRANSPORT_SERVER_DEFAULT "http://127.0.0.1:8048"
@@ -42,14 +43,14 @@ struct transport;
 
 /*
  * server: URLs, comma-separated; "host:port" means http://, "unix:PATH" is a Unix socket. token:
- * NULL: none. Fails if a URL is not valid. Does not connect.
+ * NULL: none. tls: NULL: all defaults. Fails if a URL is not valid. Does not connect.
  *
  * Without a server: the Unix socket of this user's server, then TRANSPORT_SERVER_DEFAULT. Without a
  * token either, the token in the data directory of this user's server is used, if the process that
  * listens there is this user's or root's: anybody else could listen there to get it.
  */
-int transport_open(const char *server, const char *token, struct transport **ret_transport,
-                   struct err_info *ret_error);
+int transport_open(const char *server, const char *token, const struct transport_tls *tls,
+                   struct transport **ret_transport, struct err_info *ret_error);
 void transport_close(struct transport *t);
 
 /* Calls end with CLOSED once this descriptor is readable. -1: none, as at first. */

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -433,3 +434,58 @@ def test_other_addresses_need_tls_or_a_word(start, authority, tmp_path):
     insecure = start("--http", "0.0.0.0:0", "--insecure-network")
     insecure.wait_for(r"listening on http://0\.0\.0\.0:(\d+)\n")
     assert insecure.stop() == 0
+
+
+# Commands.
+
+@pytest.fixture
+def command(mutual, authority):
+    def run(*arguments, host="127.0.0.1", environment=None):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("DROVER")}
+        return drover(*arguments, "--server", f"https://{host}:{mutual.tls_port}",
+                      env=clean | {k: str(v) for k, v in (environment or {}).items()})
+
+    return run
+
+
+def test_commands_with_certificates(command, authority):
+    cert, key = authority.issue("ben")
+    done = command("token", "ls", "--ca", authority.path, "--cert", cert, "--key", key)
+    assert done.returncode == 0, done.stderr
+    done = command("token", "ls", environment={"DROVER_CA": authority.path, "DROVER_CERT": cert,
+                                               "DROVER_KEY": key})
+    assert done.returncode == 0, done.stderr
+    done = command("token", "ls", "--ca", authority.path)
+    assert done.returncode == 1 and "this needs the role admin" in done.stderr
+    cert.write_bytes(cert.read_bytes() + key.read_bytes())
+    done = command("token", "ls", "--ca", authority.path, "--cert", cert)
+    assert done.returncode == 0, done.stderr
+
+
+def test_commands_refuse_wrong_servers(command, authority, foreign, tmp_path):
+    for arguments, host, said in [
+            ([], "127.0.0.1", "not accepted: SSL certificate problem: unable to get local issuer"),
+            (["--ca", foreign.path], "127.0.0.1", "unable to get local issuer"),
+            (["--ca", authority.path], "localhost", "not accepted: SSL: no alternative certificate"),
+            (["--ca", tmp_path / "none"], "127.0.0.1", "cannot use the authorities of --ca"),
+            (["--ca", authority.path, "--cert", tmp_path / "none"], "127.0.0.1",
+             "cannot use the certificate of --cert")]:
+        done = command("groups", *arguments, host=host)
+        assert done.returncode == 1 and said in done.stderr, (arguments, done.stderr)
+
+
+def test_commands_refuse_an_expired_server(serve_tls, authority):
+    server = serve_tls(pair=authority.issue("expired", days=-1))
+    done = drover("groups", "--ca", authority.path, "--server", f"https://127.0.0.1:{server.tls_port}")
+    assert done.returncode == 1 and "certificate has expired" in done.stderr
+
+
+def test_a_worker_over_tls(mutual, authority):
+    """It uses several connections, of the library and of the command."""
+    cert, key = authority.issue("ben")
+    files = ["--ca", authority.path, "--cert", cert, "--key", key,
+             "--server", f"https://127.0.0.1:{mutual.tls_port}"]
+    done = drover("add", "mail", "hello", *files)
+    assert done.returncode == 0, done.stderr
+    done = drover("work", "mail", "--until-empty", *files, "--", "cat")
+    assert done.returncode == 0 and "hello" in done.stdout, done.stderr
