@@ -191,7 +191,7 @@ static int file_len(const struct backup_file *f, uint64_t *ret_len, struct err_i
 static int load_segment(struct local_backup *b, const struct backup_file *f,
                         struct err_info *ret_error)
 {
-    uint64_t len;
+    uint64_t len = 0;
     size_t more = 1;
     TRY(file_len(f, &len, ret_error));
     b->segment.len = 0;
@@ -247,7 +247,7 @@ static int put_snapshot(struct local_backup *b, size_t max, struct buf *to,
                         struct err_info *ret_error)
 {
     const struct backup_file *f = &b->files[b->at];
-    size_t got;
+    size_t got = 0;
     buf_reserve(to, max);
     TRY(read_some(f, to->p + to->len, max, (off_t)b->segment_at, &got, ret_error));
     struct str bytes = {to->p + to->len, got};
