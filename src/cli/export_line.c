@@ -122,7 +122,7 @@ static int read_int(const struct json *v, const char *name, int64_t min, int64_t
 
 static int read_small(const struct json *v, const char *name, int32_t *ret, struct err_info *e)
 {
-    int64_t number;
+    int64_t number = 0;
     TRY(read_int(v, name, INT32_MIN, INT32_MAX, 0, &number, e));
     *ret = (int32_t)number;
     return 0;
@@ -132,7 +132,7 @@ static int read_head(const struct json *v, struct export_head *h, struct err_inf
 {
     static const char *const NAMES[] = {"drover", "version", "from", "zxid", "time", NULL};
     struct str from = {0};
-    int64_t version;
+    int64_t version = 0;
     TRY(read_int(v, "version", 1, INT64_MAX, 0, &version, e));
     if (version > EXPORT_VERSION)
         return err_set(e, DROVER_NEWER_VERSION, "it was written by a newer version of drover");
@@ -238,7 +238,7 @@ static int read_acl(struct arena *a, const struct json *v, struct str *ret_acl, 
 static int read_owner(const struct json *v, int64_t *ret_owner, struct err_info *e)
 {
     bool container = false;
-    int64_t ttl_ms;
+    int64_t ttl_ms = 0;
     int found = json_get_bool(v, "container", &container, e);
     if (found < 0)
         return found;

@@ -90,7 +90,7 @@ int recover_segment_bytes(struct recovery *r, const char *name, uint64_t number,
     /* A segment is synced before the first byte of the next one is written. */
     static const char *const AFTER_TORN = "it goes on although the segment before it breaks off";
 
-    uint64_t made_len;
+    uint64_t made_len = 0;
     TRY(check_segment_header(r, name, number, bytes, &made_len, ret_error));
     struct segment_reader in = {bytes, FORMAT_HEADER_LEN, r->tree.zxid, record_salt(r->store)};
     struct recover_segment *s = add_segment(r, number, bytes.len, made_len);
