@@ -124,7 +124,8 @@ static int make_steps(struct ensemble_import *m, struct err_info *e)
             add_step(m, n.pzxid, i, STEP_COUNT);
         arena_reset(&a);
     }
-    qsort(m->steps, m->count, sizeof *m->steps, compare);
+    if (m->count)
+        qsort(m->steps, m->count, sizeof *m->steps, compare);
     return 0;
 }
 

@@ -126,7 +126,7 @@ def test_commands_are_given_the_token(tmp_path):
         change = ("test \"$DROVER_TOKEN\" && curl -sf -X PUT -H 'Content-Type: application/json' "
                   "-H \"Authorization: Bearer $DROVER_TOKEN\" -d '{\"value\":\"changed\"}' "
                   "$DROVER_URL/v1/nodes/$DROVER_PARENT/data/note && "
-                  f"{BINARY} exec -- echo $DROVER_NODE from below")
+                  "echo $DROVER_NODE from below")
         for group in ("drover/run", "far"):
             parent, child = dag.add(node("group", ref="p"), shell(change, "p", group=group))
             assert dag.wait(child) == ["finished"], dag.node(child)
