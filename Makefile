@@ -17,7 +17,7 @@ tsan = -Db_sanitize=thread
 fuzzer = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 tested = -Dbuildtype=debugoptimized -Dwerror=true
 
-.PHONY: help run build test check test-builds soak bench fuzz install format format-check tidy clean
+.PHONY: help run build test check test-builds soak bench fuzz install deb format format-check tidy clean
 
 help:
 	@echo 'make run           build and start drover serve (options in ARGS)'
@@ -25,6 +25,7 @@ help:
 	@echo 'make check         the tests that take less than a minute together'
 	@echo 'make build         build with optimisation: build/drover'
 	@echo 'make install       install below PREFIX ($(PREFIX)), DESTDIR in front'
+	@echo 'make deb           Debian packages, in build-deb'
 	@echo 'make bench         measure'
 	@echo 'make soak          the tests, at length'
 	@echo 'make fuzz          the fuzz targets, FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
@@ -89,6 +90,10 @@ install: build
 	$(MESON) setup --reconfigure build --prefix=$(abspath $(PREFIX)) >/dev/null
 	$(MESON) install -C build --no-rebuild --quiet
 
+deb:
+	@tools/deps deb
+	tools/deb
+
 sources = $(shell find include src test bench examples -name '*.[ch]')
 
 format:
@@ -103,4 +108,4 @@ tidy:
 	@tools/tidy
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz
+	rm -rf build build-asan build-tsan build-fuzz build-deb

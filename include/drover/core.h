@@ -51,7 +51,8 @@ extern "C" {
     X(NOT_LEADER, -26, 503, 1, "another server leads")                                             \
     X(NOT_ALLOWED, -27, 409, 1, "its state does not allow that")                                   \
     X(LOCKED, -28, 409, 1, "locked by another")                                                    \
-    X(QUOTA_EXCEEDED, -29, 507, 1, "a quota is exceeded")
+    X(QUOTA_EXCEEDED, -29, 507, 1, "a quota is exceeded")                                          \
+    X(GROUP_FULL, -30, 429, 1, "the group has as many tasks as it may have")
 
 enum drover_err {
 #define X(name, number, http, cli, message) DROVER_##name = (number),
@@ -71,6 +72,7 @@ int drover_err_exit_status(int err);
  * keeper - the durable tree that stores everything, opened by name:
  *
  *   zk://h1:2181,h2:2181/chroot    a ZooKeeper ensemble, or the ZooKeeper port of a drover server
+ *   zks://h1:2281,h2:2281/chroot   the same with TLS
  *   /some/dir, ./dir               a data directory of the embedded keeper, used by one process
  *   memory:                        an embedded keeper in memory, lost when it is closed
  *
@@ -87,6 +89,11 @@ struct drover_error {
 struct drover_keeper_options {
     const char *auth; /* "user:password" for an ensemble (digest); NULL: none */
     int timeout_ms;   /* session timeout; 0: 10 s */
+
+    /* Files in PEM, for zks://. The key has no password. */
+    const char *ca;   /* authorities of the servers' certificates; NULL: those of the system */
+    const char *cert; /* to show to the servers; NULL: none */
+    const char *key;  /* NULL: it is in the file of cert */
 };
 
 /* `o` may be NULL. */

@@ -49,11 +49,14 @@ enum { DROVER_QUEUE_NAME_SIZE = 33 }; /* of a name that drover_queue_create() ma
 struct drover_queues_options {
     const char *server; /* URL of the messages; NULL: $DROVER_URL, else http://127.0.0.1:8048 */
     const char *token;  /* NULL: $DROVER_TOKEN, else none */
-    const char *keeper; /* zk://...; NULL: ask the server */
+    const char *keeper; /* zk://... or zks://...; NULL: ask the server */
     const char *auth;   /* "user:password" for the keeper; NULL: none */
     const char *ns;     /* the namespace; NULL: ask the server */
     int timeout_ms;     /* session timeout; 0: 10 s */
     const char *ca, *cert, *key; /* as in struct drover_client_options */
+
+    /* For a keeper zks://..., as in struct drover_keeper_options. */
+    const char *keeper_ca, *keeper_cert, *keeper_key;
 };
 
 /* Opens a session on the keeper. */

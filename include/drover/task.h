@@ -78,10 +78,10 @@ void drover_groups_release(struct drover_groups *g);
  *
  * The store keeps its files below `dir`. `drover serve` has the same format, so a server can open
  * the directory later. Instead of a directory, the program can provide its own journal, or name an
- * ensemble as in drover_keeper_open() (zk://host:port/chroot): then the tasks are those of the
- * servers on that ensemble, one process at a time has them, every call returns when the ensemble
- * has the change, and a call gets NOT_LEADER while the process has no session. After a crash the
- * ensemble waits for the end of the session before another process can open the store.
+ * ensemble as in drover_keeper_open() (zk://host:port/chroot, zks://...): then the tasks are those
+ * of the servers on that ensemble, one process at a time has them, every call returns when the
+ * ensemble has the change, and a call gets NOT_LEADER while the process has no session. After a
+ * crash the ensemble waits for the end of the session before another process can open the store.
  *
  * Group and data are UTF-8 text, because the server and its clients pass them as JSON. Other bytes
  * are refused with BAD_ARGUMENT, here and in drover/client.h; so what was stored comes back as it
@@ -117,10 +117,10 @@ struct drover_journal {
 
 struct drover_store_options {
     enum drover_mode mode;
-    const char *dir;                            /* created if it does not exist; or zk://... */
-    const struct drover_journal *journal;       /* instead of dir; the struct is copied */
-    int64_t snapshot_every;                     /* transactions between snapshots; 0: 200,000 */
-    const struct drover_keeper_options *keeper; /* of zk://...; NULL: the defaults */
+    const char *dir;                      /* created if it does not exist; or zk://..., zks://... */
+    const struct drover_journal *journal; /* instead of dir; the struct is copied */
+    int64_t snapshot_every;               /* transactions between snapshots; 0: 200,000 */
+    const struct drover_keeper_options *keeper; /* of an ensemble; NULL: the defaults */
 };
 
 /* IN_USE: another process has the directory open, or leads on the ensemble. */

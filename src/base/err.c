@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct err_row {
     int code, http, cli;
@@ -81,6 +82,8 @@ int err_set_errno(struct err_info *e, int errnum, const char *fmt, ...)
     return errnum == ENOSPC || errnum == EDQUOT ? DROVER_DISK_FULL : DROVER_IO;
 }
 
+int err_fatal_status;
+
 void err_fatal(const char *fmt, ...)
 {
     va_list ap;
@@ -89,5 +92,7 @@ void err_fatal(const char *fmt, ...)
     vfprintf(stderr, fmt, ap);
     fputc('\n', stderr);
     va_end(ap);
+    if (err_fatal_status)
+        _exit(err_fatal_status);
     abort();
 }

@@ -42,8 +42,10 @@ static inline bool err_is_shortage(int err)
 
 /*
  * For what no caller can handle (no memory, no thread, no random bytes): prints one line on stderr
- * and ends the process with SIGABRT.
+ * and ends the process with err_fatal_status, or, if that is 0, with SIGABRT: a program that only
+ * uses the library may want to know where. main() sets it.
  */
+extern int err_fatal_status;
 _Noreturn void err_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The general message of an error, where there is nothing more to say. */

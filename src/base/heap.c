@@ -22,24 +22,31 @@ static void put(struct heap *h, uint32_t at, struct heap_entry e)
         h->moved(h->arg, e.ref, at);
 }
 
-static uint32_t sift_up(struct heap *h, uint32_t at, int64_t key)
+static bool is_before(const struct heap *h, struct heap_entry a, struct heap_entry b)
 {
-    while (at && h->entries[(at - 1) / 2].key > key) {
+    if (a.key != b.key || !h->before)
+        return a.key < b.key;
+    return h->before(h->arg, a.ref, b.ref);
+}
+
+static uint32_t sift_up(struct heap *h, uint32_t at, struct heap_entry e)
+{
+    while (at && is_before(h, e, h->entries[(at - 1) / 2])) {
         put(h, at, h->entries[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
     return at;
 }
 
-static uint32_t sift_down(struct heap *h, uint32_t at, int64_t key)
+static uint32_t sift_down(struct heap *h, uint32_t at, struct heap_entry e)
 {
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= h->count)
             return at;
-        if (child + 1 < h->count && h->entries[child + 1].key < h->entries[child].key)
+        if (child + 1 < h->count && is_before(h, h->entries[child + 1], h->entries[child]))
             child++;
-        if (h->entries[child].key >= key)
+        if (!is_before(h, h->entries[child], e))
             return at;
         put(h, at, h->entries[child]);
         at = child;
@@ -54,7 +61,8 @@ void heap_push(struct heap *h, int64_t key, uint32_t ref)
         h->entries = mem_realloc(h->entries, (size_t)h->cap * sizeof *h->entries);
     }
     h->count++;
-    put(h, sift_up(h, h->count - 1, key), (struct heap_entry){key, ref});
+    struct heap_entry e = {key, ref};
+    put(h, sift_up(h, h->count - 1, e), e);
 }
 
 uint32_t heap_remove(struct heap *h, uint32_t at)
@@ -63,8 +71,8 @@ uint32_t heap_remove(struct heap *h, uint32_t at)
     struct heap_entry gone = h->entries[at];
     struct heap_entry last = h->entries[--h->count];
     if (at < h->count) {
-        uint32_t to = sift_up(h, at, last.key);
-        put(h, to == at ? sift_down(h, at, last.key) : to, last);
+        uint32_t to = sift_up(h, at, last);
+        put(h, to == at ? sift_down(h, at, last) : to, last);
     }
     return gone.ref;
 }

@@ -9,6 +9,7 @@
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Packed into twelve bytes: there can be millions. */
@@ -20,7 +21,8 @@ struct heap_entry {
 struct heap {
     struct heap_entry *entries;
     uint32_t count, cap;
-    void (*moved)(void *arg, uint32_t ref, uint32_t at); /* may be NULL */
+    void (*moved)(void *arg, uint32_t ref, uint32_t at);     /* may be NULL */
+    bool (*before)(void *arg, uint32_t ref, uint32_t other); /* of two equal keys; may be NULL */
     void *arg;
 };
 

@@ -41,7 +41,11 @@ const char *role_name(enum role role);
 /* What an identity may be limited to. */
 enum identity_scope { SCOPE_GROUP, SCOPE_WORLD, SCOPE_QUEUE, SCOPE_COUNT };
 
-enum { IDENTITY_NAME_SIZE = 96, SCOPE_PATTERNS_MAX = 32 };
+enum {
+    IDENTITY_NAME_SIZE = 96,
+    SCOPE_PATTERNS_MAX = 32,
+    SCOPE_PATTERN_LEN_MAX = 1025, /* the longest name, of a group, and a "*" */
+};
 
 struct identity {
     atomic_int references;

@@ -20,7 +20,9 @@ struct json_parser {
     struct err_info *why;
     int err;
     int depth;
-    size_t values_left;
+    const struct json_limit *limit;
+    size_t values_left; /* of this step */
+    size_t values;      /* of the steps so far */
 };
 
 static bool wrong(struct json_parser *s, const char *what)
@@ -320,17 +322,30 @@ static bool parse_word(struct json_parser *s, struct json *v)
     return wrong(s, "an unexpected character");
 }
 
+/* Begins the next step, with the value that comes. */
+static bool next_step(struct json_parser *s)
+{
+    const struct json_limit *l = s->limit;
+    size_t at = (size_t)(s->p - s->start), left = l->values_max - s->values;
+    if (!left)
+        s->err = err_set(s->why, DROVER_TOO_BIG, "too many values, at byte %zu", at);
+    else if (s->values && l->take && !l->take(l->arg))
+        s->err = err_set(s->why, DROVER_TOO_MANY, "no memory for more values, at byte %zu", at);
+    if (s->err)
+        return false;
+    s->values_left = left < JSON_STEP ? left : JSON_STEP;
+    s->values += s->values_left--;
+    return true;
+}
+
 static bool parse_value(struct json_parser *s, struct json *v)
 {
     skip_space(s);
     if (s->p == s->end)
         return wrong(s, "unexpected end");
     const char *begin = s->p;
-    if (!s->values_left--) {
-        s->err = err_set(s->why, DROVER_TOO_BIG, "too many values, at byte %zu",
-                         (size_t)(begin - s->start));
+    if (!s->values_left-- && !next_step(s))
         return false;
-    }
     bool ok;
     if (*s->p == '"') {
         v->kind = JSON_TEXT;
@@ -346,15 +361,15 @@ static bool parse_value(struct json_parser *s, struct json *v)
     return ok;
 }
 
-int json_read(struct arena *a, struct str text, size_t values_max, struct json **ret_value,
-              struct err_info *ret_error)
+int json_read(struct arena *a, struct str text, const struct json_limit *limit,
+              struct json **ret_value, struct err_info *ret_error)
 {
     struct json_parser s = {.p = text.p,
                             .end = text.p + text.len,
                             .start = text.p,
                             .arena = a,
                             .why = ret_error,
-                            .values_left = values_max};
+                            .limit = limit};
     struct json *v = arena_zalloc(a, sizeof *v);
     bool ok = parse_value(&s, v);
     skip_space(&s);
@@ -367,8 +382,9 @@ int json_read(struct arena *a, struct str text, size_t values_max, struct json *
 
 struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_error)
 {
+    static const struct json_limit none = {.values_max = SIZE_MAX};
     struct json *v = NULL;
-    json_read(a, text, SIZE_MAX, &v, ret_error);
+    json_read(a, text, &none, &v, ret_error);
     return v;
 }
 

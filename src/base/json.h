@@ -48,12 +48,23 @@ struct json {
 /* Parses all of text. NULL: ret_error says what is wrong and at which byte. */
 struct json *json_parse(struct arena *a, struct str text, struct err_info *ret_error);
 
-/*
- * The same for untrusted text: even a short value takes 64 bytes, so their number at all depths is
- * limited to values_max. Returns 0, BAD_ARGUMENT or TOO_BIG.
- */
-int json_read(struct arena *a, struct str text, size_t values_max, struct json **ret_value,
-              struct err_info *ret_error);
+/* Limits on the values of a text, at all depths: even a short one takes JSON_VALUE_LEN bytes. */
+enum { JSON_VALUE_LEN = sizeof(struct json), JSON_STEP = 1024 };
+
+struct json_limit {
+    size_t values_max;
+
+    /*
+     * Called after each JSON_STEP values, before memory is taken for as many again. False: there is
+     * none. NULL: not called.
+     */
+    bool (*take)(void *arg);
+    void *arg;
+};
+
+/* The same for untrusted text. Returns 0, BAD_ARGUMENT, TOO_BIG, or TOO_MANY after `take`. */
+int json_read(struct arena *a, struct str text, const struct json_limit *limit,
+              struct json **ret_value, struct err_info *ret_error);
 
 /* "null", "a boolean", "a number", "a string", "a list", "an object". */
 const char *json_kind_name(const struct json *v);

@@ -17,6 +17,7 @@
 
 #define OPENSSL_FUNCTIONS(X)                                                                       \
     X(TLS_server_method)                                                                           \
+    X(TLS_client_method)                                                                           \
     X(SSL_CTX_new)                                                                                 \
     X(SSL_CTX_free)                                                                                \
     X(SSL_CTX_ctrl)                                                                                \
@@ -28,6 +29,7 @@
     X(SSL_CTX_use_certificate_chain_file)                                                          \
     X(SSL_CTX_use_PrivateKey_file)                                                                 \
     X(SSL_CTX_load_verify_file)                                                                    \
+    X(SSL_CTX_set_default_verify_paths)                                                            \
     X(SSL_load_client_CA_file)                                                                     \
     X(SSL_CTX_set_client_CA_list)                                                                  \
     X(SSL_CTX_set_verify)                                                                          \
@@ -37,6 +39,11 @@
     X(SSL_free)                                                                                    \
     X(SSL_set_bio)                                                                                 \
     X(SSL_set_accept_state)                                                                        \
+    X(SSL_set_connect_state)                                                                       \
+    X(SSL_set1_host)                                                                               \
+    X(SSL_set_hostflags)                                                                           \
+    X(SSL_ctrl)                                                                                    \
+    X(SSL_get_verify_result)                                                                       \
     X(SSL_do_handshake)                                                                            \
     X(SSL_read)                                                                                    \
     X(SSL_write)                                                                                   \
@@ -65,6 +72,7 @@
     X(CRYPTO_free)                                                                                 \
     X(X509_free)                                                                                   \
     X(X509_get0_notAfter)                                                                          \
+    X(X509_verify_cert_error_string)                                                               \
     X(X509_get_subject_name)                                                                       \
     X(X509_get_ext_d2i)                                                                            \
     X(X509_NAME_get_index_by_NID)                                                                  \

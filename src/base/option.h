@@ -102,6 +102,7 @@ enum { OPTION_ADDRESSES_MAX = 8 };
 struct option_addresses {
     bool none;
     struct sockaddr_storage items[OPTION_ADDRESSES_MAX];
+    int fds[OPTION_ADDRESSES_MAX]; /* of sockets that listen there already; 0: none does */
     size_t count;
 };
 

@@ -5,6 +5,7 @@
  */
 #include "base/tls.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <limits.h>
 #include <pthread.h>
@@ -54,6 +55,7 @@ static long on_bio_ctrl(BIO *bio, int command, long number, void *p)
 
 static void make_method(void)
 {
+    openssl = openssl_load(NULL);
     method = openssl->BIO_meth_new(openssl->BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "drover");
     if (!method)
         err_fatal("out of memory (OpenSSL)");
@@ -62,10 +64,9 @@ static void make_method(void)
     openssl->BIO_meth_set_ctrl(method, on_bio_ctrl);
 }
 
-const BIO_METHOD *tls_bio(const struct openssl *o)
+const BIO_METHOD *tls_bio(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    openssl = o;
     pthread_once(&once, make_method);
     return method;
 }
@@ -82,7 +83,7 @@ BIO *tls_bio_new(const struct tls_context *c, struct tls *t)
 
 /* Life. */
 
-struct tls *tls_new(struct tls_context *c)
+static struct tls *new_connection(struct tls_context *c)
 {
     struct tls *t = mem_zalloc(sizeof *t);
     t->context = c;
@@ -91,7 +92,37 @@ struct tls *tls_new(struct tls_context *c)
         err_fatal("out of memory (OpenSSL)");
     BIO *bio = tls_bio_new(c, t);
     c->openssl->SSL_set_bio(t->ssl, bio, bio);
+    return t;
+}
+
+struct tls *tls_new(struct tls_context *c)
+{
+    struct tls *t = new_connection(c);
     c->openssl->SSL_set_accept_state(t->ssl);
+    return t;
+}
+
+static bool is_address(const char *host)
+{
+    struct in6_addr unused;
+    return inet_pton(AF_INET, host, &unused) == 1 || inet_pton(AF_INET6, host, &unused) == 1;
+}
+
+/* SSL_set1_host() tells names from addresses itself. Only a name goes into the greeting (SNI). */
+struct tls *tls_new_client(struct tls_context *c, const char *host)
+{
+    struct tls *t = new_connection(c);
+    const struct openssl *o = c->openssl;
+    o->SSL_set_connect_state(t->ssl);
+    o->SSL_set_hostflags(t->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    bool set = o->SSL_set1_host(t->ssl, host) == 1;
+    if (set && !is_address(host))
+        set = o->SSL_ctrl(t->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                          (void *)host) == 1;
+    if (!set) {
+        t->failed = true;
+        t->problem = "not a host name";
+    }
     return t;
 }
 
@@ -134,6 +165,10 @@ static int translate(struct tls *t, int result)
     if (error == SSL_ERROR_ZERO_RETURN)
         return TLS_CLOSED;
     const char *reason = o->ERR_reason_error_string(o->ERR_peek_error());
+    long verified = o->SSL_get_verify_result(t->ssl);
+    t->untrusted = t->context->files.client && verified != X509_V_OK;
+    if (t->untrusted)
+        reason = o->X509_verify_cert_error_string(verified);
     o->ERR_clear_error();
     return fail(t, reason);
 }

@@ -66,6 +66,18 @@ static int check_readable(const char *path, struct err_info *ret_error)
     return access(path, R_OK) ? err_set_errno(ret_error, errno, "cannot read %s", path) : 0;
 }
 
+/* Those of servers. */
+static int load_trusted(const struct openssl *o, SSL_CTX *ctx, const struct tls_options *files,
+                        struct err_info *ret_error)
+{
+    o->SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    if (files->ca ? o->SSL_CTX_load_verify_file(ctx, files->ca) == 1
+                  : o->SSL_CTX_set_default_verify_paths(ctx) == 1)
+        return 0;
+    return fail(o, "certificate authorities", files->ca ? files->ca : "of the system", ret_error);
+}
+
+/* Those of clients. */
 static int load_authorities(const struct openssl *o, SSL_CTX *ctx, const struct tls_options *files,
                             struct err_info *ret_error)
 {
@@ -94,24 +106,32 @@ static int load_key(const struct openssl *o, SSL_CTX *ctx, const char *path,
                  : DROVER_BAD_ARGUMENT;
 }
 
-static int load_files(const struct openssl *o, SSL_CTX *ctx, const struct tls_options *files,
-                      struct err_info *ret_error)
+static int load_pair(const struct openssl *o, SSL_CTX *ctx, const struct tls_options *files,
+                     struct err_info *ret_error)
 {
     TRY(check_readable(files->cert, ret_error));
     TRY(check_readable(files->key, ret_error));
     if (o->SSL_CTX_use_certificate_chain_file(ctx, files->cert) != 1)
         return fail(o, "certificate", files->cert, ret_error);
-    TRY(load_key(o, ctx, files->key, ret_error));
-    if (!files->ca)
-        return 0;
-    TRY(check_readable(files->ca, ret_error));
-    return load_authorities(o, ctx, files, ret_error);
+    return load_key(o, ctx, files->key, ret_error);
 }
 
-static SSL_CTX *new_ssl_context(const struct openssl *o)
+static int load_files(const struct openssl *o, SSL_CTX *ctx, const struct tls_options *files,
+                      struct err_info *ret_error)
+{
+    if (files->cert)
+        TRY(load_pair(o, ctx, files, ret_error));
+    if (files->ca)
+        TRY(check_readable(files->ca, ret_error));
+    if (files->client)
+        return load_trusted(o, ctx, files, ret_error);
+    return files->ca ? load_authorities(o, ctx, files, ret_error) : 0;
+}
+
+static SSL_CTX *new_ssl_context(const struct openssl *o, bool client)
 {
     static const unsigned char name[] = "drover";
-    SSL_CTX *ctx = o->SSL_CTX_new(o->TLS_server_method());
+    SSL_CTX *ctx = o->SSL_CTX_new(client ? o->TLS_client_method() : o->TLS_server_method());
     if (!ctx)
         err_fatal("out of memory (OpenSSL)");
     for (size_t i = 0; i < sizeof SETTINGS / sizeof *SETTINGS; i++)
@@ -158,7 +178,7 @@ static void release(struct tls_context *c)
 int tls_context_reload(struct tls_context *c, struct err_info *ret_error)
 {
     const struct openssl *o = c->openssl;
-    SSL_CTX *ctx = new_ssl_context(o);
+    SSL_CTX *ctx = new_ssl_context(o, c->files.client);
     look(&c->files, c->seen);
     int err = load_files(o, ctx, &c->files, ret_error);
     if (err) {
@@ -167,7 +187,7 @@ int tls_context_reload(struct tls_context *c, struct err_info *ret_error)
     }
     release(c);
     c->ctx = ctx;
-    c->own = tls_peer_new(c, o->SSL_CTX_get0_certificate(ctx));
+    c->own = c->files.cert ? tls_peer_new(c, o->SSL_CTX_get0_certificate(ctx)) : NULL;
     return 0;
 }
 
@@ -199,7 +219,7 @@ int tls_context_open(const struct tls_options *o, struct tls_context **ret_conte
     struct tls_context *c = mem_zalloc(sizeof *c);
     c->openssl = openssl;
     c->files = *o;
-    c->bio = tls_bio(openssl);
+    c->bio = tls_bio();
     int err = tls_context_reload(c, ret_error);
     if (err) {
         tls_context_close(c);

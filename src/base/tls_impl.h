@@ -22,8 +22,9 @@ struct tls_context {
     const BIO_METHOD *bio;
 };
 
-/* tls.c: a BIO that reads from `in` of a struct tls and writes to its `out`. Made once. */
-const BIO_METHOD *tls_bio(const struct openssl *o);
+/* tls.c: a BIO that reads from `in` of a struct tls and writes to its `out`. Made once; OpenSSL
+   is loaded before. */
+const BIO_METHOD *tls_bio(void);
 BIO *tls_bio_new(const struct tls_context *c, struct tls *t);
 
 /* tls_peer.c */

@@ -89,7 +89,17 @@ static int print_lock(const struct json *reply)
     return CMD_OK;
 }
 
-/* Exit status 1 when something is left to repair. */
+static int64_t findings_left(const struct json *reply)
+{
+    const struct json *findings = json_get(reply, "findings");
+    return (findings ? findings->count : 0) - json_int_of(reply, "repaired");
+}
+
+static int status_of_findings(const struct json *reply)
+{
+    return findings_left(reply) ? CMD_FAILURE : CMD_OK;
+}
+
 static int print_findings(const struct json *reply)
 {
     static const struct verb_column columns[] = {
@@ -99,14 +109,13 @@ static int print_findings(const struct json *reply)
         {{0}},
     };
     const struct json *findings = json_get(reply, "findings");
-    int64_t repaired = json_int_of(reply, "repaired"),
-            left = (findings ? findings->count : 0) - repaired;
     char batches[HUMAN_SIZE], jobs[HUMAN_SIZE];
     verb_print_columns(findings, columns);
     fprintf(stderr, "checked %s and %s: %" PRId64 " repaired, %" PRId64 " left\n",
             human_count(batches, (uint64_t)json_int_of(reply, "batches"), "batch"),
-            human_count(jobs, (uint64_t)json_int_of(reply, "jobs"), "job"), repaired, left);
-    return left ? CMD_FAILURE : CMD_OK;
+            human_count(jobs, (uint64_t)json_int_of(reply, "jobs"), "job"),
+            json_int_of(reply, "repaired"), findings_left(reply));
+    return CMD_OK;
 }
 
 /* {"counts": {"Pending": 3, ...}, "total": 3} */
@@ -246,7 +255,7 @@ static const struct cmd *const BATCH_COMMANDS[] = {
                     {"age", "TIME",
                      "Leave what is unfinished and younger than this to its client. Default: 1m.",
                      option_span, NULL, 0, INT64_MAX}),
-        "POST", "/v1/batches/fsck", .print = print_findings),
+        "POST", "/v1/batches/fsck", .print = print_findings, .status = status_of_findings),
     NULL,
 };
 

@@ -4,6 +4,9 @@
  * The output is itself a configuration file that gives the same values. Options that have no value
  * stand there as comments. So do values with a secret, which is not printed, and those that a file
  * cannot have: with line ends, or with what would be a comment.
+ *
+ * --template prints a file to begin with instead: every option with its help and its default, as
+ * comments. It depends on neither the machine nor the environment, so a package can have it.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -15,7 +18,7 @@
 #include "cli/serve.h"
 #include "cli/term.h"
 
-static bool as_json;
+static bool as_json, as_template;
 
 /* An option with one of its values, as it is shown. */
 struct shown_option {
@@ -213,9 +216,34 @@ static void print_lines(const struct cmd_call *call, const struct serve_options 
     fputs(buf_text(&b), stdout);
 }
 
+static void print_template(const struct cmd_call *call)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    buf_printf(&b, "# The options of drover serve, with their defaults: drover.conf(5).\n"
+                   "# Remove the # in front of a name to set its option.\n");
+    for (size_t i = 0; i < call->option_count; i++) {
+        const struct option *o = &call->options[i];
+        struct str help = str_of(o->help);
+        if (o->flags & (OPTION_COMMAND_LINE | OPTION_VARIABLE))
+            continue;
+        buf_put_str(&b, STR("\n"));
+        while (help.p) {
+            struct str line = str_cut(&help, '\n');
+            buf_printf(&b, "# %.*s\n", STR_ARGS(line));
+        }
+        const char *value = o->initial ? o->initial : o->argument;
+        buf_printf(&b, "#%s%s%s\n", o->name, value ? " " : "", value ? value : "");
+    }
+    fputs(buf_text(&b), stdout);
+}
+
 static int run_config(const struct cmd_call *call)
 {
     struct serve_options *o;
+    if (as_template) {
+        print_template(call);
+        return CMD_OK;
+    }
     TRY(serve_check(call, &o));
     (as_json ? print_json : print_lines)(call, o);
     return CMD_OK;
@@ -223,10 +251,14 @@ static int run_config(const struct cmd_call *call)
 
 static size_t more_options(struct option *to)
 {
-    static const struct option json = {"json",      NULL,     "Print them as JSON.",
-                                       option_flag, &as_json, .flags = OPTION_COMMAND_LINE};
+    static const struct option own[] = {
+        {"json", NULL, "Print them as JSON.", option_flag, &as_json, .flags = OPTION_COMMAND_LINE},
+        {"template", NULL, "Print a file with every option and its default, as comments.",
+         option_flag, &as_template, .flags = OPTION_COMMAND_LINE},
+    };
     size_t count = serve_more_options(to);
-    to[count++] = json;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        to[count++] = own[i];
     return count;
 }
 

@@ -311,7 +311,6 @@ const struct cmd cmd_log =
 
 static int print_states(const struct json *list)
 {
-    int status = CMD_OK;
     json_each(n, json_list(list)) {
         struct str id = json_text_of(n, "id"), state = json_text_of(n, "state"),
                    word = verb_state_word(state);
@@ -320,16 +319,17 @@ static int print_states(const struct json *list)
         buf_printf(&b, " ");
         term_put_safe(&b, word, SIZE_MAX);
         puts(buf_text(&b));
-        if (!str_eq(state, STR("finished")) && !str_eq(state, STR("skipped")))
-            status = CMD_FAILURE;
     }
-    return status;
+    return CMD_OK;
 }
 
-/* Only wait tells by its exit status how the nodes ended. */
-static int print_states_only(const struct json *list)
+static int status_of_states(const struct json *list)
 {
-    print_states(list);
+    json_each(n, json_list(list)) {
+        struct str state = json_text_of(n, "state");
+        if (!str_eq(state, STR("finished")) && !str_eq(state, STR("skipped")))
+            return CMD_FAILURE;
+    }
     return CMD_OK;
 }
 
@@ -339,21 +339,22 @@ const struct cmd cmd_wait = VERB_INIT(
     "is 0 if every one is finished or skipped.",
     CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.", option_span, NULL,
                  0, INT32_MAX}),
-    "GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS, .print = print_states);
+    "GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS, .print = print_states,
+    .status = status_of_states);
 
 const struct cmd cmd_kill =
     VERB_INIT("kill", "kill nodes", "ID...",
               "Kills nodes: sends TERM to all their processes, and KILL after a grace period. A\n"
               "node that has not started never starts.",
               NULL, "PUT", "/v1/scheduler/kill?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-              .print = print_states_only);
+              .print = print_states);
 
 const struct cmd cmd_retry = VERB_INIT(
     "retry", "run nodes again that failed or were killed", "ID...",
     "Runs nodes again that failed or were killed. The nodes after them that were skipped\n"
     "wait again.",
     NULL, "PUT", "/v1/scheduler/retry?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-    .print = print_states_only);
+    .print = print_states);
 
 /* top */
 

@@ -7,6 +7,7 @@
 #include "base/place.h"
 #include "cli/http_client.h"
 #include "cli/term.h"
+#include "cli/zk_options.h"
 
 static const struct {
     const char *word;
@@ -62,6 +63,7 @@ static void print_findings(const struct json *list)
 }
 
 static const char *data, *keeper, *cert, *key;
+static struct zookeeper_tls zk_tls;
 
 static int run_doctor(const struct cmd_call *call)
 {
@@ -70,12 +72,16 @@ static int run_doctor(const struct cmd_call *call)
                                                         doctor_check_tls,    doctor_check_keeper};
     if (!cert != !key)
         return cmd_usage_error(call->cmd, "--tls-cert and --tls-key go together");
+    if (!keeper && zk_option_given(NULL, &zk_tls))
+        return cmd_usage_error(call->cmd, "--%s goes with --keeper",
+                               zk_option_given(NULL, &zk_tls));
     CLEANUP(buf_release) struct buf place = {0};
     CLEANUP(arena_release) struct arena arena = {0};
     place_data(&place);
     struct doctor d = {.data = data ? data : buf_text(&place),
                        .data_given = data,
                        .keeper = keeper,
+                       .zk_tls = zk_tls,
                        .cert = cert,
                        .key = key,
                        .client = call->client};
@@ -104,6 +110,8 @@ const struct cmd cmd_doctor = CMD_INIT(
         {"tls-cert", "FILE", "Check this certificate of a server, too; with --tls-key.",
          option_text, &cert},
         {"tls-key", "FILE", "Its key.", option_text, &key},
-        {"keeper", "URL", "Ask the servers of this ensemble, too: zk://HOST:PORT,...", option_text,
-         &keeper}),
+        {"keeper", "URL",
+         "Ask the servers of this ensemble, too: zk://HOST:PORT,..., or zks:// with TLS.",
+         option_text, &keeper},
+        ZK_TLS_OPTIONS(zk_tls, .flags = 0)),
     CMD_JSON, run_doctor);

@@ -10,13 +10,15 @@
 
 #include "base/buf.h"
 #include "cli/cmd.h"
+#include "keeper/zookeeper/zookeeper.h"
 
 enum doctor_level { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_ERROR };
 
 struct doctor {
-    const char *data;       /* the data directory */
-    bool data_given;        /* else the default one, which may be missing */
-    const char *keeper;     /* an ensemble; NULL: none */
+    const char *data;   /* the data directory */
+    bool data_given;    /* else the default one, which may be missing */
+    const char *keeper; /* an ensemble; NULL: none */
+    struct zookeeper_tls zk_tls;
     const char *cert, *key; /* of a server with TLS; NULL: none */
     struct client_options client;
     struct buf findings; /* JSON: a list of {"level","check","message","advice"} */

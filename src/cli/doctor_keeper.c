@@ -7,14 +7,16 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/tls.h"
 #include "cli/doctor.h"
 #include "keeper/zookeeper/zookeeper.h"
 
 enum { ANSWER_S = 5, ANSWER_LEN_MAX = 4096, SERVERS_MAX = 32, WORD_SIZE = 64 };
 
 struct ensemble {
-    size_t servers, known; /* known: it answered srvr */
-    bool leads;            /* one of them */
+    struct tls_context *tls; /* NULL: without TLS */
+    size_t servers, known;   /* known: it answered srvr */
+    bool leads;              /* one of them */
     char version[WORD_SIZE];
     bool mixed; /* of several versions */
 };
@@ -42,29 +44,79 @@ static int connect_to(const char *host, const char *port)
     return fd;
 }
 
-static bool ask(const char *host, const char *port, char answer[ANSWER_LEN_MAX])
+/* A conversation with a server. */
+struct asked {
+    int fd;
+    struct tls *tls; /* NULL: without TLS */
+    char chunk[TLS_READ_SIZE];
+};
+
+/* Sends what TLS has to send, and reads once. */
+static bool exchange(struct asked *a)
 {
-    size_t len = 0;
-    int fd = connect_to(host, port);
-    bool sent = fd >= 0 && send(fd, "srvr", 4, MSG_NOSIGNAL) == 4;
-    while (sent && len < ANSWER_LEN_MAX - 1) {
-        ssize_t more = recv(fd, answer + len, ANSWER_LEN_MAX - 1 - len, 0);
-        if (more <= 0)
-            break;
-        len += (size_t)more;
-    }
-    if (fd >= 0)
-        close(fd);
-    answer[len] = '\0';
-    return sent && len;
+    struct buf *out = &a->tls->out;
+    if (out->len && send(a->fd, out->p, out->len, MSG_NOSIGNAL) != (ssize_t)out->len)
+        return false;
+    out->len = 0;
+    ssize_t len = recv(a->fd, a->chunk, sizeof a->chunk, 0);
+    if (len > 0)
+        tls_feed(a->tls, (struct str){a->chunk, (size_t)len});
+    return len > 0;
 }
 
-/* "host:port" or "[::1]:port"; without a port it is 2181. */
-static void split(char *server, const char **ret_host, const char **ret_port)
+static bool say(struct asked *a, struct str text)
+{
+    char unused;
+    if (!a->tls)
+        return send(a->fd, text.p, text.len, MSG_NOSIGNAL) == (ssize_t)text.len;
+    while (tls_read(a->tls, &unused, 1) == 0 && !a->tls->ready)
+        if (!exchange(a))
+            return false;
+    if (a->tls->failed)
+        return false;
+    tls_write(a->tls, text);
+    return true;
+}
+
+static ssize_t hear(struct asked *a, char *to, size_t size)
+{
+    ssize_t len;
+    if (!a->tls)
+        return recv(a->fd, to, size, 0);
+    while ((len = tls_read(a->tls, to, size)) == 0)
+        if (!exchange(a))
+            return -1;
+    return len;
+}
+
+/* False: there is no answer, and ret_why says why; NULL: not known. */
+static bool ask(struct tls_context *tls, const char *host, const char *port,
+                char answer[ANSWER_LEN_MAX], const char **ret_why)
+{
+    size_t len = 0;
+    ssize_t more = 1;
+    struct asked a = {.fd = connect_to(host, port)};
+    if (a.fd >= 0 && tls)
+        a.tls = tls_new_client(tls, host);
+    if (a.fd >= 0 && say(&a, STR("srvr")))
+        while (more > 0 && len < ANSWER_LEN_MAX - 1) {
+            more = hear(&a, answer + len, ANSWER_LEN_MAX - 1 - len);
+            len += more > 0 ? (size_t)more : 0;
+        }
+    *ret_why = a.tls ? a.tls->problem : NULL;
+    tls_free(a.tls);
+    if (a.fd >= 0)
+        close(a.fd);
+    answer[len] = '\0';
+    return len;
+}
+
+/* "host:port" or "[::1]:port"; without a port it is ZooKeeper's. */
+static void split(char *server, bool tls, const char **ret_host, const char **ret_port)
 {
     char *colon = strrchr(server, ':'), *bracket = strrchr(server, ']');
     bool has_port = colon && colon > bracket;
-    *ret_port = has_port ? colon + 1 : "2181";
+    *ret_port = has_port ? colon + 1 : tls ? "2281" : "2181";
     if (has_port)
         *colon = '\0';
     if (bracket)
@@ -83,12 +135,16 @@ static void find_word(const char *answer, const char *word, const char *end, cha
 static void check_one(struct doctor *d, struct ensemble *e, const char *name, char *server)
 {
     char answer[ANSWER_LEN_MAX], version[WORD_SIZE], mode[WORD_SIZE];
-    const char *host, *port;
-    split(server, &host, &port);
+    const char *host, *port, *why;
+    split(server, e->tls, &host, &port);
     e->servers++;
-    if (!ask(host, port, answer)) {
-        doctor_say(d, DOCTOR_ERROR, "keeper", "start it, or take it out of the URL",
-                   "%s does not answer", name);
+    if (!ask(e->tls, host, port, answer, &why)) {
+        doctor_say(d, DOCTOR_ERROR, "keeper",
+                   e->tls
+                       ? "start it, look at --zk-ca, --zk-cert and its own certificate, or take it "
+                         "out of the URL"
+                       : "start it, or take it out of the URL",
+                   why ? "%s: %s" : "%s does not answer%s", name, why ? why : "");
         return;
     }
     find_word(answer, "Zookeeper version: ", "-, \n", version);
@@ -113,9 +169,14 @@ void doctor_check_keeper(struct doctor *d)
     struct err_info why;
     if (!d->keeper)
         return;
-    if (zookeeper_check_url(d->keeper, &why)) {
-        doctor_say(d, DOCTOR_ERROR, "keeper", "give zk://HOST:PORT,HOST:PORT/CHROOT", "%s",
-                   why.text);
+    if (zookeeper_check_url(d->keeper, &d->zk_tls, &why)) {
+        doctor_say(d, DOCTOR_ERROR, "keeper", "give zk://HOST:PORT,HOST:PORT/CHROOT, or zks://",
+                   "%s", why.text);
+        return;
+    }
+    if (str_starts(str_of(d->keeper), STR("zks://")) &&
+        zookeeper_tls_open(&d->zk_tls, &e.tls, &why)) {
+        doctor_say(d, DOCTOR_ERROR, "keeper", "a server does not start with it", "%s", why.text);
         return;
     }
     const char *servers = strstr(d->keeper, "://") + 3;
@@ -129,4 +190,5 @@ void doctor_check_keeper(struct doctor *d)
                    "no server leads: changes are refused");
     if (e.mixed)
         doctor_say(d, DOCTOR_WARNING, "ensemble", "finish the upgrade", "versions differ");
+    tls_context_close(e.tls);
 }

@@ -21,11 +21,12 @@
 #include "cli/cmd.h"
 #include "cli/http_client.h"
 #include "cli/term.h"
+#include "cli/zk_options.h"
 #include "keeper/local/backup.h"
-#include "keeper/zookeeper/zookeeper.h"
 #include "server/context.h"
 
 static const char *keeper, *zk_auth, *data_dir;
+static struct zookeeper_tls zk_tls;
 
 static int put(struct export_output *o, struct err_info *ret_error)
 {
@@ -155,7 +156,7 @@ static int from_ensemble(struct export_output *o)
     struct err_info e;
     int err = zookeeper_auth_read(zk_auth, &auth, &e);
     if (!err)
-        err = export_ensemble(keeper, auth, o, &e);
+        err = export_ensemble(keeper, auth, &zk_tls, o, &e);
     return err ? client_error("%s", e.text) : CMD_OK;
 }
 
@@ -173,9 +174,10 @@ static int run_export(const struct cmd_call *call)
         return cmd_usage_error(call->cmd, "--keeper and --data exclude each other");
     if ((keeper || data_dir) && call->client.server)
         return cmd_usage_error(call->cmd, "--server does not go with --keeper or --data");
-    if (zk_auth && !keeper)
-        return cmd_usage_error(call->cmd, "--zk-auth goes with --keeper");
-    if (keeper && zookeeper_check_url(keeper, &e))
+    if (!keeper && zk_option_given(zk_auth, &zk_tls))
+        return cmd_usage_error(call->cmd, "--%s goes with --keeper",
+                               zk_option_given(zk_auth, &zk_tls));
+    if (keeper && zookeeper_check_url(keeper, &zk_tls, &e))
         return cmd_usage_error(call->cmd, "--keeper: %s", e.text);
     child_catch_signals();
     if (keeper)
@@ -196,11 +198,12 @@ const struct cmd cmd_export = CMD_INIT(
     "are left out. Only output that ends with a line {\"end\":...} is complete.",
     CMD_OPTIONS({"data", "DIR", "Read this data directory.", option_text, &data_dir},
                 {"keeper", "URL",
-                 "Read this ensemble: zk://HOST:PORT,HOST:PORT/CHROOT. Nothing may change in it\n"
-                 "meanwhile.",
+                 "Read this ensemble: zk://HOST:PORT,HOST:PORT/CHROOT, or zks:// with TLS.\n"
+                 "Nothing may change in it meanwhile.",
                  option_text, &keeper},
                 {"zk-auth", "FILE",
                  "Log in to the ensemble with the user:password in this file. Default:\n"
                  "$DROVER_ZK_AUTH.",
-                 option_text, &zk_auth}),
+                 option_text, &zk_auth},
+                ZK_TLS_OPTIONS(zk_tls, .flags = 0)),
     CMD_REMOTE, run_export);

@@ -7,6 +7,8 @@
 #include "cli/export_line.h"
 
 /* Gets the lines, one after the other, and counts and sums them. */
+struct zookeeper_tls;
+
 struct export_output {
     FILE *to;
     struct buf line;
@@ -21,7 +23,7 @@ int export_node(struct export_output *o, const struct transfer_node *n, struct e
  * All nodes of an ensemble as of one transaction. REFUSED if the tree has changed meanwhile. auth:
  * "user:password", or NULL.
  */
-int export_ensemble(const char *url, const char *auth, struct export_output *o,
-                    struct err_info *ret_error);
+int export_ensemble(const char *url, const char *auth, const struct zookeeper_tls *tls,
+                    struct export_output *o, struct err_info *ret_error);
 
 #endif

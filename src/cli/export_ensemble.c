@@ -233,11 +233,11 @@ static int set_zxid(struct ensemble_export *x, struct err_info *e)
     return err ? err_set(e, err, "cannot create %s: %s", path, drover_err_message(err)) : 0;
 }
 
-int export_ensemble(const char *url, const char *auth, struct export_output *o,
-                    struct err_info *ret_error)
+int export_ensemble(const char *url, const char *auth, const struct zookeeper_tls *tls,
+                    struct export_output *o, struct err_info *ret_error)
 {
     struct ensemble_export x = {0};
-    struct zookeeper_options zo = {.auth = auth};
+    struct zookeeper_options zo = {.auth = auth, .tls = *tls};
     struct keeper_options ko = {0};
     TRY(zookeeper_connect(url, &zo, &ko, &x.k, ret_error));
     int err = set_zxid(&x, ret_error);

@@ -281,7 +281,8 @@ int export_read(struct arena *a, struct str line, struct export_line *ret_line,
                 struct err_info *ret_error)
 {
     struct json *v;
-    TRY(json_read(a, line, VALUES_MAX, &v, ret_error));
+    static const struct json_limit limit = {.values_max = VALUES_MAX};
+    TRY(json_read(a, line, &limit, &v, ret_error));
     if (v->kind != JSON_OBJECT)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "it is not an object");
     if (json_get(v, "drover")) {

@@ -19,10 +19,11 @@
 #include "base/human.h"
 #include "cli/cmd.h"
 #include "cli/http_client.h"
-#include "keeper/zookeeper/zookeeper.h"
+#include "cli/zk_options.h"
 #include "server/context.h"
 
 static const char *keeper, *zk_auth, *data_dir;
+static struct zookeeper_tls zk_tls;
 
 static int file_map(const char *name, struct import_file *f, struct err_info *e)
 {
@@ -154,7 +155,7 @@ static int to_ensemble(const struct import_file *f, struct err_info *e)
 {
     CLEANUP(mem_free) char *auth = NULL;
     TRY(zookeeper_auth_read(zk_auth, &auth, e));
-    return import_ensemble(keeper, auth, f, e);
+    return import_ensemble(keeper, auth, &zk_tls, f, e);
 }
 
 static int run_import(const struct cmd_call *call)
@@ -166,9 +167,10 @@ static int run_import(const struct cmd_call *call)
     size_t line = 0;
     if (!keeper == !data_dir)
         return cmd_usage_error(call->cmd, "give either --data or --keeper");
-    if (zk_auth && !keeper)
-        return cmd_usage_error(call->cmd, "--zk-auth goes with --keeper");
-    if (keeper && zookeeper_check_url(keeper, &e))
+    if (!keeper && zk_option_given(zk_auth, &zk_tls))
+        return cmd_usage_error(call->cmd, "--%s goes with --keeper",
+                               zk_option_given(zk_auth, &zk_tls));
+    if (keeper && zookeeper_check_url(keeper, &zk_tls, &e))
         return cmd_usage_error(call->cmd, "--keeper: %s", e.text);
     if (file_map(name, &f, &e))
         return client_error("%s: %s", name, e.text);
@@ -187,14 +189,16 @@ const struct cmd cmd_import = CMD_INIT(
     "Makes a new data directory, or fills an ensemble, from FILE, which drover export has\n"
     "printed. FILE is checked first. An import into an ensemble that was interrupted goes on\n"
     "when it is repeated; until it is complete, no server starts on it.",
-    CMD_OPTIONS({"data", "DIR", "Make this directory. It must not exist, or be empty.", option_text,
-                 &data_dir},
-                {"keeper", "URL",
-                 "Fill this ensemble: zk://HOST:PORT,HOST:PORT/CHROOT. It must have none of the\n"
-                 "nodes at the top of FILE.",
-                 option_text, &keeper},
-                {"zk-auth", "FILE",
-                 "Log in to the ensemble with the user:password in this file, and create nodes\n"
-                 "for this user only. Default: $DROVER_ZK_AUTH.",
-                 option_text, &zk_auth}),
+    CMD_OPTIONS(
+        {"data", "DIR", "Make this directory. It must not exist, or be empty.", option_text,
+         &data_dir},
+        {"keeper", "URL",
+         "Fill this ensemble: zk://HOST:PORT,HOST:PORT/CHROOT, or zks:// with TLS. It must\n"
+         "have none of the nodes at the top of FILE.",
+         option_text, &keeper},
+        {"zk-auth", "FILE",
+         "Log in to the ensemble with the user:password in this file, and create nodes\n"
+         "for this user only. Default: $DROVER_ZK_AUTH.",
+         option_text, &zk_auth},
+        ZK_TLS_OPTIONS(zk_tls, .flags = 0)),
     CMD_LOCAL, run_import);

@@ -4,6 +4,8 @@
 
 #include "cli/export_line.h"
 
+struct zookeeper_tls;
+
 struct import_line {
     uint64_t at; /* in the text */
     uint32_t len;
@@ -26,7 +28,7 @@ void import_node(const struct import_file *f, size_t i, struct arena *a,
  * Writes all nodes to an ensemble. If it is interrupted, the same call goes on where it was; until
  * then no server uses the tree (LEADER_IMPORT in election.h). auth: "user:password", or NULL.
  */
-int import_ensemble(const char *url, const char *auth, const struct import_file *f,
-                    struct err_info *ret_error);
+int import_ensemble(const char *url, const char *auth, const struct zookeeper_tls *tls,
+                    const struct import_file *f, struct err_info *ret_error);
 
 #endif

@@ -413,11 +413,11 @@ static int fill(struct ensemble_import *m, struct err_info *e)
     return err && err != DROVER_NO_NODE ? failed(err, "delete " LEADER_IMPORT, e) : 0;
 }
 
-int import_ensemble(const char *url, const char *auth, const struct import_file *f,
-                    struct err_info *ret_error)
+int import_ensemble(const char *url, const char *auth, const struct zookeeper_tls *tls,
+                    const struct import_file *f, struct err_info *ret_error)
 {
     struct ensemble_import m = {.f = f};
-    struct zookeeper_options zo = {.auth = auth};
+    struct zookeeper_options zo = {.auth = auth, .tls = *tls};
     struct keeper_options ko = {0};
     snprintf(m.id, sizeof m.id, "%08" PRIx32 "-%zu", f->sum, f->text.len);
     TRY(zookeeper_connect(url, &zo, &ko, &m.k, ret_error));

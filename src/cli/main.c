@@ -1,6 +1,7 @@
 /* The table of all commands. */
 #include <stdio.h>
 
+#include "base/uv_check.h"
 #include "cli/cmd.h"
 #include "drover.h"
 
@@ -72,6 +73,8 @@ const struct cmd cmd_drover = {
 
 int main(int argc, char **argv)
 {
+    err_fatal_status = CMD_FAILURE;
+    uv_use_checked_memory();
     int status = cmd_run(&cmd_drover, argc, argv);
     if (fflush(stdout)) { /* output that nobody received is a failure */
         perror("drover: cannot write to standard output");

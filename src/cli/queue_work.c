@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "cli/worker.h"
+#include "cli/zk_options.h"
 #include "drover.h"
 #include "keeper/keeper.h"
 
@@ -22,6 +23,7 @@ enum { TICK_MS = 250, EMPTY_MS = 500, AUTH_LEN_MAX = 1024 };
 static struct drover_queues_options queues;
 static struct drover_worker_options options = {.quiet_ms = 3000, .poll_ms = 10000};
 static const char *auth_file, *only;
+static struct zookeeper_tls zk_tls;
 static int policy; /* index of the word of --on-failure */
 static int64_t timeout_ms = 10000;
 
@@ -241,6 +243,9 @@ static int run_work(const struct cmd_call *call)
     queues.ca = config.tls.ca;
     queues.cert = config.tls.cert;
     queues.key = config.tls.key;
+    queues.keeper_ca = zk_tls.ca;
+    queues.keeper_cert = zk_tls.cert;
+    queues.keeper_key = zk_tls.key;
     queues.timeout_ms = (int)timeout_ms;
     int status = work(call);
     arena_release(&arena);
@@ -279,11 +284,12 @@ const struct cmd cmd_queue_work = CMD_INIT(
          "names.",
          option_text, &queues.ns},
         {"keeper", "URL",
-         "Where the workers meet: zk://HOST:PORT,.../CHROOT, an ensemble or the ZooKeeper\n"
-         "port of a server. Default: the one that the server names.",
+         "Where the workers meet: zk://HOST:PORT,.../CHROOT, or zks:// with TLS, an ensemble\n"
+         "or the ZooKeeper port of a server. Default: the one that the server names.",
          option_text, &queues.keeper},
         {"zk-auth", "FILE",
          "Log in to the keeper with the user:password in this file. Default:\n"
          "$DROVER_ZK_AUTH.",
-         option_text, &auth_file}),
+         option_text, &auth_file},
+        ZK_TLS_OPTIONS(zk_tls, .flags = 0)),
     CMD_REMOTE, run_work, .takes_command = true);

@@ -11,19 +11,26 @@
 #include "base/human.h"
 #include "base/identity.h"
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/place.h"
 #include "batch/server.h"
 #include "cli/config.h"
+#include "cli/zk_options.h"
 #include "dag/service.h"
 #include "http/server.h"
 #include "keeper/local/local.h"
 #include "keeper/zookeeper/zookeeper.h"
 #include "queue/http.h"
+#include "schedule/module.h"
+#include "server/activation.h"
 #include "server/sessions.h"
 #include "server/status.h"
 #include "server/tokens.h"
 #include "task/http.h"
 #include "world/http.h"
+
+#define MEMORY_MIN ((size_t)32 << 20)
+#define MEMORY_MOST ((size_t)2 << 30)
 
 enum { TIMEOUT_LIMIT_MS = 24 * 24 * 3600 * 1000 }; /* the protocol has 31 bits */
 
@@ -37,8 +44,8 @@ _Static_assert(LOCAL_SNAPSHOT_EVERY == 200000 && LOCAL_FLUSH_MS == 100 &&
 
 /* The modules, in the order in which they open. */
 static const struct module *const MODULES[] = {
-    &token_module, &session_module, &task_module,  &dag_module,
-    &queue_module, &world_module,   &batch_module, NULL,
+    &token_module,    &session_module, &task_module,  &task_v1_module, &dag_module,
+    &schedule_module, &queue_module,   &world_module, &batch_module,   NULL,
 };
 
 _Static_assert(sizeof MODULES / sizeof *MODULES <= MODULES_MAX + 1, "too many modules");
@@ -65,6 +72,17 @@ static const char *default_socket(void)
     static struct buf b;
     b.len = 0;
     return !chosen.http.none && place_socket(&b) ? buf_text(&b) : "none";
+}
+
+/* The largest request, 256 MiB with as many values as it may have, needs 1.3 of these 2 GiB. */
+static const char *default_memory(void)
+{
+    static char text[32];
+    size_t quarter = memory_limit() / 4;
+    if (quarter > MEMORY_MOST)
+        quarter = MEMORY_MOST;
+    snprintf(text, sizeof text, "%zuM", (quarter < MEMORY_MIN ? MEMORY_MIN : quarter) >> 20);
+    return text;
 }
 
 static const char *default_roles(void)
@@ -129,7 +147,7 @@ const struct option SERVE_OPTIONS[] = {
      option_choice, &chosen.journal, .initial = "strict", .flags = EMBEDDED},
     {"keeper", "URL",
      "Store everything in a ZooKeeper ensemble instead of a data directory:\n"
-     "zk://HOST:PORT,HOST:PORT/CHROOT.",
+     "zk://HOST:PORT,HOST:PORT/CHROOT, or zks:// with TLS.",
      option_text, &chosen.keeper},
     {"zk-timeout-ms", "N",
      "On an ensemble: session timeout in milliseconds, after which another server takes\n"
@@ -140,6 +158,7 @@ const struct option SERVE_OPTIONS[] = {
      "Log in to the ensemble with the user:password in this file (digest), and create\n"
      "nodes for this user only. Default: $DROVER_ZK_AUTH.",
      option_text, &chosen.zk_auth, .secret = "DROVER_ZK_AUTH", .flags = ENSEMBLE},
+    ZK_TLS_OPTIONS(chosen.zk_tls, .flags = ENSEMBLE),
     {"http", "ADDR:PORT|none",
      "Serve HTTP there. Port 0: any free one. May be given more than once.", option_addresses,
      &chosen.http, .initial = "127.0.0.1:8048"},
@@ -200,6 +219,12 @@ const struct option SERVE_OPTIONS[] = {
      "Maximum number of HTTP requests that wait, event streams included; further ones get\n"
      "status 503.",
      option_number, &chosen.waits_max, 1, 10000000, .initial = "32768", .flags = OPTION_RELOADS},
+    {"memory", "SIZE",
+     "Memory for requests and answers under way; what would be more is refused with status\n"
+     "503. A quarter of it is for the ZooKeeper port, if there is one. Default: a quarter\n"
+     "of what this process may use, at most 2G.",
+     option_size, &chosen.memory, MEMORY_MIN, INT64_MAX, .find_initial = default_memory,
+     .flags = OPTION_RELOADS},
     {"sessions", "N",
      "Maximum number of sessions, over HTTP and on the ZooKeeper port together; further\n"
      "ones are refused.",
@@ -312,7 +337,7 @@ static int check_keeper(const struct cmd_call *call, struct serve_options *o,
 {
     char origin[CONFIG_ORIGIN_SIZE];
     struct err_info e;
-    if (o->keeper && zookeeper_check_url(o->keeper, &e))
+    if (o->keeper && zookeeper_check_url(o->keeper, &o->zk_tls, &e))
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "--keeper: %s", e.text);
     for (size_t i = 0; i < call->option_count; i++)
         if (call->values[i].given && !is_for_keeper(o, &call->options[i]) && !is_idle(call, i))
@@ -392,6 +417,7 @@ int serve_check_options(const struct cmd_call *call, struct serve_options *o,
                         struct err_info *ret_error)
 {
     TRY(check_keeper(call, o, ret_error));
+    TRY(activation_use(o, ret_error));
     TRY(check_wire(&o->wire, ret_error));
     TRY(check_tls(o, ret_error));
     return check_addresses(o, ret_error);
@@ -429,6 +455,9 @@ size_t serve_more_options(struct option *to)
 static int run_serve(const struct cmd_call *call)
 {
     struct serve_options *o;
+    struct err_info e;
+    if (activation_take(&e))
+        return cmd_usage_error(call->cmd, "%s", e.text);
     TRY(serve_check(call, &o));
     /* A new user does not have the default's parents yet. Those of a directory that was named must
      * exist: a typo should not become a new tree of directories. */

@@ -292,12 +292,12 @@ static int print_reply(const struct request *r, const struct client_reply *reply
     if (json && (r->opened || acquires))
         print_with_session(reply->json, verb_session);
     else if (json || v->print)
-        return verb_print(r->call, reply, v->print);
+        TRY(verb_print(r->call, reply, v->print));
     else if (v->columns)
         verb_print_columns(*v->list ? json_get(reply->json, v->list) : reply->json, v->columns);
     else if (acquires)
         print_acquired(reply->json, verb_session);
-    return CMD_OK;
+    return v->status ? v->status(reply->json) : CMD_OK;
 }
 
 static int send_request(const struct request *r)

@@ -76,8 +76,9 @@ struct verb {
     const char *session_for; /* VERB_SESSION only when the first operand is one of these words */
     const char *list; /* the member with the list that columns shows; "": the reply is the list */
     struct verb_page page;
-    const struct verb_column *columns; /* up to one without a name */
-    verb_print_fn *print;              /* instead; both NULL: nothing is printed */
+    const struct verb_column *columns;       /* up to one without a name */
+    verb_print_fn *print;                    /* instead; both NULL: nothing is printed */
+    int (*status)(const struct json *reply); /* the exit status, also with --json; NULL: 0 */
 };
 
 /* A command that is a verb: its name, summary, operands, paragraph and options, then the verb. */

@@ -25,17 +25,20 @@ static int open_local(const char *name, const struct keeper_options *o, struct d
 int drover_keeper_open(const char *name, const struct drover_keeper_options *o,
                        struct drover_keeper **ret_keeper, struct drover_error *ret_error)
 {
-    struct zookeeper_options zo = {.auth = o ? o->auth : NULL};
-    struct keeper_options ko = {.timeout_ms = o ? o->timeout_ms : 0};
+    static const struct drover_keeper_options none;
+    o = o ? o : &none;
+    struct zookeeper_options zo = {.auth = o->auth, .tls = {o->ca, o->cert, o->key}};
+    struct keeper_options ko = {.timeout_ms = o->timeout_ms};
     struct drover_keeper *k = mem_zalloc(sizeof *k);
     int err;
-    if (!strncmp(name, "zk://", 5))
+    if (keeper_is_ensemble(name))
         err = zookeeper_connect(name, &zo, &ko, &k->keeper, ret_error);
     else if (name[0] == '/' || name[0] == '.' || !strcmp(name, "memory:"))
         err = open_local(name, &ko, k, ret_error);
     else
-        err = err_set(ret_error, DROVER_BAD_ARGUMENT,
-                      "'%s' is not a keeper: zk://HOST:PORT/CHROOT, /DIR, ./DIR or memory:", name);
+        err = err_set(
+            ret_error, DROVER_BAD_ARGUMENT,
+            "'%s' is not a keeper: zk://HOST:PORT/CHROOT, zks://..., /DIR, ./DIR or memory:", name);
     if (err)
         free(k);
     else

@@ -12,4 +12,10 @@ struct drover_keeper {
     struct keeper *keeper;
 };
 
+/* Whether it is the name of an ensemble, valid or not. */
+static inline bool keeper_is_ensemble(const char *name)
+{
+    return str_starts(str_of(name), STR("zk://")) || str_starts(str_of(name), STR("zks://"));
+}
+
 #endif

@@ -11,8 +11,8 @@
 enum { RETRY_MS = 200, IDLE_MS = 60 * 1000 };
 
 struct store_ensemble {
-    char *name, *auth;
-    struct drover_keeper_options options;
+    char *name;
+    struct drover_keeper_options options; /* with copies of the texts */
     struct service *service;
     struct drover_keeper *keeper; /* NULL: no session */
     struct election election;
@@ -22,6 +22,8 @@ struct store_ensemble {
     pthread_mutex_t lock; /* held while it leads */
     bool closing;         /* under the lock */
 };
+
+#define TEXTS(s) &(s)->options.auth, &(s)->options.ca, &(s)->options.cert, &(s)->options.key
 
 /* Under the service's lock, or from the watch. */
 static void on_doubt(void *arg)
@@ -147,8 +149,10 @@ int store_ensemble_open(const char *name, const struct drover_keeper_options *o,
     s->name = mem_dup(name, strlen(name));
     if (o)
         s->options = *o;
-    if (s->options.auth)
-        s->options.auth = s->auth = mem_dup(s->options.auth, strlen(s->options.auth));
+    const char **const texts[] = {TEXTS(s)};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (*texts[i])
+            *texts[i] = mem_dup(*texts[i], strlen(*texts[i]));
     pthread_mutex_init(&s->lock, NULL);
     int err = open_all(s, e);
     *ret_service = s->service;
@@ -178,6 +182,8 @@ void store_ensemble_close(struct store_ensemble *s)
     periodic_stop(s->periodic);
     pthread_mutex_destroy(&s->lock);
     free(s->name);
-    free(s->auth);
+    const char **const texts[] = {TEXTS(s)};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        free((char *)*texts[i]);
     free(s);
 }

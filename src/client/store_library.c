@@ -8,6 +8,7 @@
  */
 #include "base/json.h"
 #include "base/result.h"
+#include "client/keeper_library.h"
 #include "client/store_ensemble.h"
 #include "keeper/local/local.h"
 #include "task/own_journal.h"
@@ -63,7 +64,7 @@ static void barrier(void *arg)
 
 static bool is_ensemble(const struct drover_store_options *o)
 {
-    return o->mode != DROVER_MEMORY && !o->journal && str_starts(str_of(o->dir), STR("zk://"));
+    return o->mode != DROVER_MEMORY && !o->journal && keeper_is_ensemble(o->dir);
 }
 
 static int open_all(struct drover_store *s, const struct drover_store_options *o,
@@ -242,10 +243,10 @@ struct question {
 static void read_one(void *arg, struct store *s, int64_t now_ms)
 {
     struct question *q = arg;
-    CLEANUP(buf_release) struct buf scratch = {0};
+    CLEANUP(arena_release) struct arena a = {0};
     struct task t;
     (void)now_ms;
-    q->err = store_get(s, q->id, &scratch, &t);
+    q->err = store_get(s, q->id, &a, &t);
     if (!q->err)
         give(q->result, &t, 1, 0);
 }
@@ -267,10 +268,11 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
     struct store_group *groups;
     size_t count;
     store_groups(s, now_ms, a, &groups, &count);
-    *q->groups = (struct drover_groups){.memory = a, .count = count};
+    *q->groups = (struct drover_groups){.memory = a};
     q->groups->names = arena_alloc(a, (count + 1) * sizeof *q->groups->names);
     for (size_t i = 0; i < count; i++)
-        q->groups->names[i] = groups[i].name.p;
+        if (groups[i].available + groups[i].owned)
+            q->groups->names[q->groups->count++] = groups[i].name.p;
 }
 
 static void read_numbers(void *arg, struct store *s, int64_t now_ms)

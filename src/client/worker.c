@@ -136,7 +136,10 @@ static void join(struct drover_worker *w, const struct queue_worker_action *a)
     else
         queue_worker_joined(&w->steps.worker, clock_boot_ms(), err, NULL);
     if (err && err != w->join_err)
-        worker_note(w, "cannot join: %s", e.text[0] ? e.text : drover_err_message(err));
+        worker_note(w, "cannot join: %s%s", e.text[0] ? e.text : drover_err_message(err),
+                    err == DROVER_NO_AUTH
+                        ? "; the keeper wants a token with the roles read and work, or a user"
+                        : "");
     else if (!err)
         worker_note(w, "joined as %s", w->steps.registration.name);
     w->join_err = err;

@@ -15,7 +15,8 @@ enum { LISTEN_WAIT_MS = 30 * 1000, ANSWER_MS = 10 * 1000 };
 struct drover_queues {
     struct drover_client *client;
     char *url, *auth;
-    struct queues at; /* owns both */
+    char *ca, *cert, *key; /* for the keeper */
+    struct queues at;      /* owns both */
     int timeout_ms;
     bool tokens; /* the keeper at url is the server's own port, and takes its tokens */
 };
@@ -102,7 +103,7 @@ static char *copy(const char *text)
 static int connect_keeper(struct drover_queues *qs, struct keeper **ret_keeper, struct err_info *e)
 {
     CLEANUP(buf_release) struct buf login = {0};
-    struct zookeeper_options zo = {.auth = qs->auth};
+    struct zookeeper_options zo = {.auth = qs->auth, .tls = {qs->ca, qs->cert, qs->key}};
     if (qs->tokens && qs->client->token) {
         buf_printf(&login, "drover:%s", qs->client->token);
         zo.login = buf_text(&login);
@@ -138,6 +139,9 @@ int drover_queues_open(const struct drover_queues_options *o, struct drover_queu
     o = o ? o : &none;
     *qs = (struct drover_queues){.url = copy(o->keeper),
                                  .auth = copy(o->auth),
+                                 .ca = copy(o->keeper_ca),
+                                 .cert = copy(o->keeper_cert),
+                                 .key = copy(o->keeper_key),
                                  .at.ns = copy(o->ns),
                                  .timeout_ms = o->timeout_ms};
     int err = open_all(qs, o, ret_error);
@@ -156,6 +160,9 @@ void drover_queues_close(struct drover_queues *qs)
         drover_client_close(qs->client);
     free(qs->url);
     free(qs->auth);
+    free(qs->ca);
+    free(qs->cert);
+    free(qs->key);
     free((char *)qs->at.ns);
     free(qs);
 }

@@ -44,7 +44,9 @@ static void enter(struct dag *d, struct dag_addition *a)
 {
     struct plan_changes changes = {0};
     uint32_t from = d->graph.count;
-    int err = graph_load(&d->graph, a->draft.chunks, a->draft.chunk_count, NULL, NULL, &changes);
+    uint64_t damaged;
+    int err = graph_load(&d->graph, a->draft.chunks, a->draft.chunk_count, NULL, NULL, &changes,
+                         &damaged);
     assert(!err); /* graph_draft() has checked it */
     a->draft.chunk_count = 0;
     dag_set_end_times(d, &changes);
@@ -89,9 +91,10 @@ static void on_chunk_done(void *arg, const struct task_reply *reply)
     if (changed)
         a->err = DROVER_NOT_LEADER;
     dag_soon(d);
+    bool more = d->adding; /* what `done` adds itself has begun */
     a->done(a->arg, a->err);
     adding_free(a);
-    if (d->adding)
+    if (more && d->adding)
         begin_adding(d);
 }
 
@@ -106,6 +109,8 @@ static void put_chunk(struct dag_addition *a, uint32_t i)
     const char *head = arena_printf(&a->ops.arena, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "}",
                                     a->dag->client, a->draft.first_id + a->draft.count - 1);
     dag_commit_op(&a->ops, keeper_op_set(DAG_HEAD, str_of(head), KEEPER_ANY_VERSION));
+    if (a->draft.with)
+        dag_commit_op(&a->ops, *a->draft.with);
 }
 
 /* One request at a time: the chunks of a failed one are deleted before ids move past them. */
@@ -133,6 +138,31 @@ static void begin_adding(struct dag *d)
         requests[i].extra = ops;
     for (uint32_t i = 0; i < count; i++) /* the last reply frees the addition */
         service_submit(d->context->tasks, &requests[i]);
+}
+
+static int check_policy(void *arg, const struct policy_request *q, struct err_info *e)
+{
+    return policy_check(arg, q, e);
+}
+
+int dag_draft(struct dag *d, const struct json *nodes, struct arena *a, struct draft *ret_draft,
+              struct err_info *ret_error)
+{
+    struct draft_gate gate = {
+        .check = check_policy, .arg = d->policy, .all = d->policy->patterns.count};
+    return graph_draft(&d->graph, nodes, dag_now_ms(d), &gate, a, ret_draft, ret_error);
+}
+
+bool dag_lives(const struct dag *d, uint64_t first_id, uint64_t count)
+{
+    const struct graph *g = &d->graph;
+    for (uint32_t i = graph_seek(g, first_id); i < g->count; i++) {
+        if (g->order[i] && g->order[i]->id >= first_id + count)
+            break;
+        if (g->order[i] && !node_state_is_terminal(graph_state(g, g->order[i])))
+            return true;
+    }
+    return false;
 }
 
 void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg)

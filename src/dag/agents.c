@@ -55,7 +55,7 @@ static void start_attempt(struct dag *d, struct dag_node *n, int64_t agent, int6
     dag_unpark(d, n);
     n->attempts++;
     n->kill_asked = n->begun = false;
-    n->save_at = 0;
+    n->save_at = n->run_ms = 0;
     for (struct node_datum *v = n->values; v; v = v->next)
         v->live_pid = 0; /* of an earlier run */
     n->started_ms = n->started_ms ? n->started_ms : dag_now_ms(d);
@@ -269,6 +269,7 @@ static void announce(struct serve_job *j)
     struct dag_node *n = j->node;
     j->dag->agent.running++;
     j->since_ms = clock_boot_ms();
+    dag_count_start(d, n);
     if (d->started)
         n->mark = started_mark(d->started, n->id, n->attempts);
     if (!n->ahead)

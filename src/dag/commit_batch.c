@@ -283,7 +283,7 @@ static void notify(struct dag_commit *t, int err)
         t->waiters[i].fn(t->waiters[i].arg, err);
 }
 
-/* The disk is full: the batch waits, later batches wait behind it, and commands go on. */
+/* No room on the disk: the batch waits, later batches wait behind it, and commands go on. */
 static void stall(struct dag *d, struct dag_commit *t)
 {
     t->stalled = true;
@@ -321,7 +321,7 @@ static void on_commit_done(void *arg, const struct task_reply *reply)
         return;
     }
     d->retrying = false;
-    if (reply->err == DROVER_DISK_FULL) {
+    if (err_is_shortage(reply->err)) {
         stall(d, t);
         return;
     }

@@ -87,6 +87,7 @@ uint32_t graph_group(struct graph *g, struct str name)
 struct graph_loading {
     struct graph *g;
     uint32_t from; /* the new nodes are in `order` from this index on */
+    uint64_t last_id;
     struct plan_spec *specs;
     uint32_t count, cap;
     uint64_t *parents; /* the ids of the parents of all specs, in the order of the specs */
@@ -155,6 +156,19 @@ static bool is_in(const struct chunk_text *c, struct str s)
     return s.p >= c->text.p && s.p < c->text.p + c->text.len;
 }
 
+static void free_node(struct dag_node *n)
+{
+    if (n->name.len && !is_in(n->chunk, n->name))
+        free((char *)n->name.p);
+    node_free(n);
+}
+
+static void free_chunk(struct chunk_text *c)
+{
+    buf_release(&c->text);
+    free(c);
+}
+
 /*
  * Sets the parents of all specs, in refs. A parent that was deleted had ended, and its children had
  * been decided: it is left out.
@@ -187,13 +201,26 @@ static void append(struct graph *g, struct dag_node *n)
     g->order[g->count++] = n;
 }
 
+/* The ids of nodes rise, because they are found by binary search; those of parents are numbers. */
+static bool is_in_order(struct graph_loading *l, const struct dag_node *n,
+                        const struct json *parents)
+{
+    json_each(m, json_list(parents))
+        if (m->kind != JSON_INT)
+            return false;
+    bool rises = l->last_id < n->id;
+    l->last_id = n->id;
+    return rises;
+}
+
 static bool load_node(struct graph_loading *l, struct chunk_text *c, const struct json *v)
 {
     const struct json *parents = NULL;
     struct dag_node *n = mem_zalloc(sizeof *n);
     mem_grow(l->specs, l->count, l->cap);
     struct plan_spec *s = &l->specs[l->count];
-    bool good = read_spec(l, v, n, s) && json_get_list(v, "parents", &parents, NULL) >= 0;
+    bool good = read_spec(l, v, n, s) && json_get_list(v, "parents", &parents, NULL) >= 0 &&
+                is_in_order(l, n, parents);
     if (!good || (l->recall && !l->recall(l->arg, n, &s->node))) {
         node_free(n);
         return good;
@@ -216,7 +243,7 @@ static bool load_chunk(struct graph_loading *l, struct chunk_text *c)
 {
     CLEANUP(arena_release) struct arena a = {0};
     const struct json *list = json_parse(&a, buf_str(&c->text), NULL);
-    bool good = list && list->kind == JSON_LIST;
+    bool good = list && list->kind == JSON_LIST && list->count;
     for (const struct json *v = good ? list->first : NULL; v && good; v = v->next, c->count++)
         good = load_node(l, c, v);
     return good;
@@ -244,17 +271,26 @@ static bool plan_nodes(struct graph_loading *l, struct plan_changes *changes)
 }
 
 int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, graph_recall_fn *recall,
-               void *arg, struct plan_changes *changes)
+               void *arg, struct plan_changes *changes, uint64_t *ret_damaged)
 {
     struct graph_loading l = {.g = g, .from = g->count, .recall = recall, .arg = arg};
     bool good = true;
-    for (uint32_t i = 0; i < count && good; i++)
+    uint64_t damaged = 0;
+    for (uint32_t i = 0; i < count && good; i++) {
         good = load_chunk(&l, chunks[i]);
+        if (!good)
+            damaged = chunks[i]->first_id;
+    }
     good = good && plan_nodes(&l, changes);
     while (!good && g->count > l.from)
-        node_free(g->order[--g->count]);
+        free_node(g->order[--g->count]);
+    for (uint32_t i = 0; i < count && good; i++)
+        if (!chunks[i]->nodes) /* all of its nodes were deleted */
+            free_chunk(chunks[i]);
     free(l.specs);
     free(l.parents);
+    if (!good)
+        *ret_damaged = damaged;
     return good ? 0 : DROVER_DAMAGED;
 }
 
@@ -279,7 +315,6 @@ void graph_compact(struct graph *g)
 
 void graph_remove(struct graph *g, struct dag_node *n)
 {
-    struct chunk_text *c = n->chunk;
     if (g->plan.nodes[n->ref].state != NODE_RUNNING) /* graph_release() may find running nodes */
         plan_remove(&g->plan, n->ref);
     g->by_ref[n->ref] = NULL;
@@ -287,11 +322,8 @@ void graph_remove(struct graph *g, struct dag_node *n)
     g->shown[n->index] = SHOWN_NONE;
     g->holes++;
     g->deletions++;
-    if (n->name.len && !is_in(c, n->name))
-        free((char *)n->name.p);
-    if (!--c->nodes) {
-        buf_release(&c->text);
-        free(c);
-    }
-    node_free(n);
+    struct chunk_text *c = n->chunk;
+    free_node(n);
+    if (!--c->nodes)
+        free_chunk(c);
 }

@@ -37,6 +37,8 @@ struct graph {
     uint32_t group_count;
 };
 
+struct keeper_op;
+
 /* A checked request to add nodes. The caller releases it, but graph_load() takes the chunks. */
 struct draft {
     uint64_t first_id;
@@ -45,7 +47,8 @@ struct draft {
     uint32_t chunk_count;
     struct dag_node **parents; /* existing nodes that are parents */
     uint32_t parent_count;
-    uint32_t root_count; /* new nodes without any parent */
+    uint32_t root_count;          /* new nodes without any parent */
+    const struct keeper_op *with; /* committed with the nodes, and copied; NULL: nothing */
 };
 
 void graph_release(struct graph *g);
@@ -69,12 +72,13 @@ void draft_release(struct draft *d);
 /*
  * Adds the nodes of the chunks and, if that succeeds, takes the chunks. recall, which may be NULL,
  * sets the stored state and branch of a node whose spec was read, or returns false when the node
- * was deleted. Returns 0 or DAMAGED.
+ * was deleted. Returns 0 or DAMAGED: then *ret_damaged is the first id of the chunk that cannot be
+ * read, or 0 if the nodes form a cycle.
  */
 typedef bool graph_recall_fn(void *arg, struct dag_node *n, struct plan_node *p);
 
 int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, graph_recall_fn *recall,
-               void *arg, struct plan_changes *changes);
+               void *arg, struct plan_changes *changes, uint64_t *ret_damaged);
 
 /* Type, when, branch, priority, group and name, as a request or a chunk has them. */
 int graph_read_words(const struct json *v, struct plan_node *ret_node, struct str *ret_group,

@@ -1,12 +1,16 @@
 /* /v1/nodes: listing, adding, showing and removing nodes. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <xxhash.h>
 
 #include "base/mem.h"
 #include "dag/service.h"
 
-enum { LIMIT_DEFAULT = 1000 };
+enum {
+    LIMIT_DEFAULT = 1000,
+    SLICE_NODES = 16384, /* looked at for a slice of a list: few may be wanted */
+};
 
 /* Metadata. A set of fields has a bit for each: the parents, then the texts, then the numbers. */
 
@@ -73,6 +77,10 @@ struct node_listing {
     unsigned types, states, fields; /* sets */
     uint64_t after;                 /* ids above this */
     int64_t limit;                  /* 0: not paged */
+    int64_t count;                  /* of nodes so far */
+    struct buf b;                   /* the slice */
+    bool sent;                      /* one was sent */
+    struct http_watch watch;        /* for new nodes, from before the first look */
     char pid[64];
 };
 
@@ -127,44 +135,97 @@ static bool fits(const struct graph *g, uint32_t at, const struct node_listing *
            (l->types == ~0u || l->types >> graph_plan(g, g->order[at])->type & 1);
 }
 
-static int64_t put_listing(struct buf *b, struct dag *d, const struct node_listing *l)
+/* Puts the next nodes. True: there is more, after l->after. */
+static bool put_slice(struct dag *d, struct node_listing *l, size_t len)
 {
     const struct graph *g = &d->graph;
-    uint32_t at = graph_seek(g, l->after + 1);
-    int64_t count = 0;
-    if (l->limit) {
-        json_open(b, '{');
-        json_key(b, "nodes");
+    uint32_t at = graph_seek(g, l->after + 1), end = at + SLICE_NODES;
+    bool is_last = false; /* the page is full, and a node at `at` is on the next one */
+    for (; at < g->count && at < end && l->b.len < len && !is_last; at += !is_last) {
+        if (!fits(g, at, l))
+            continue;
+        is_last = l->limit && l->count == l->limit;
+        if (is_last)
+            continue;
+        node_put_metadata(&l->b, d, g->order[at], l->fields);
+        l->count++;
     }
-    json_open(b, '[');
-    for (; at < g->count && (!l->limit || count < l->limit); at++)
-        if (fits(g, at, l)) {
-            node_put_metadata(b, d, g->order[at], l->fields);
-            count++;
-        }
-    json_close(b, ']');
-    if (!l->limit)
-        return count;
-    while (at < g->count && !fits(g, at, l))
+    while (at < g->count && !g->order[at])
         at++;
-    if (at < g->count)
-        http_put_pagination(b, g->order[at]->id, l->pid);
-    json_close(b, '}');
-    return count;
+    if (at < g->count && !is_last) {
+        l->after = g->order[at]->id - 1;
+        return true;
+    }
+    json_close(&l->b, ']');
+    if (is_last)
+        http_put_pagination(&l->b, g->order[at]->id, l->pid);
+    if (l->limit)
+        json_close(&l->b, '}');
+    return false;
+}
+
+static void listing_free(struct node_listing *l)
+{
+    buf_release(&l->b);
+    free(l);
+}
+
+static void on_listing_gone(struct http_request *r)
+{
+    listing_free(r->handler_data);
+}
+
+static void list_nodes(struct http_request *r);
+
+/* The next slice. While nothing is found, nothing is sent. False: the listing has ended. */
+static bool list_slice(struct http_request *r, struct node_listing *l)
+{
+    const struct dag_in *in = r->in;
+    struct dag *d = r->arg;
+    if (l->sent && !d->ready) {
+        http_stream_abort(r);
+        return false;
+    }
+    if (!http_is_ready(r))
+        return false;
+    bool more = put_slice(d, l, http_slice_len(r));
+    if (more && !l->count) {
+        http_later(r, list_nodes);
+        return true;
+    }
+    if (!l->count && in->new_id.p && http_park(r, &l->watch, in->timeout))
+        return false;
+    l->sent = true;
+    return http_reply_slice(r, &l->b, more ? list_nodes : NULL);
+}
+
+static void list_nodes(struct http_request *r)
+{
+    struct node_listing *l = r->handler_data;
+    if (l->sent)
+        http_slice_begin(&l->b);
+    if (!list_slice(r, l))
+        listing_free(l);
 }
 
 void http_get_nodes(struct http_request *r)
 {
-    const struct dag_in *in = r->in;
     uint64_t key = dag_key("added", 0);
     struct dag *d = r->arg;
-    CLEANUP(buf_release) struct buf b = {0};
-    struct node_listing l;
-    if (!http_is_ready(r) || !read_listing(r, d, &l))
+    struct node_listing *l = mem_alloc(sizeof *l);
+    if (!http_is_ready(r) || !read_listing(r, d, l)) {
+        free(l);
         return;
-    struct http_watch w = http_watch(r, &d->topic, &key, 1);
-    if (put_listing(&b, d, &l) || !in->new_id.p || !http_park(r, &w, in->timeout))
-        http_reply(r, 200, buf_str(&b));
+    }
+    l->watch = http_watch(r, &d->topic, &key, 1);
+    if (l->limit) {
+        json_open(&l->b, '{');
+        json_key(&l->b, "nodes");
+    }
+    json_open(&l->b, '[');
+    r->handler_data = l;
+    r->gone = on_listing_gone;
+    list_nodes(r);
 }
 
 /* Adding. */
@@ -176,11 +237,6 @@ static void put_id_object(struct buf *b, uint64_t id)
     json_close(b, '}');
 }
 
-static int check_policy(void *arg, const struct policy_request *q, struct err_info *e)
-{
-    return policy_check(arg, q, e);
-}
-
 void http_post_nodes(struct http_request *r)
 {
     const struct dag_in *in = r->in;
@@ -190,9 +246,7 @@ void http_post_nodes(struct http_request *r)
 
     if (!http_is_ready(r))
         return;
-    struct draft_gate gate = {
-        .check = check_policy, .arg = d->policy, .all = d->policy->patterns.count};
-    int err = graph_draft(&d->graph, in->nodes, dag_now_ms(d), &gate, &r->arena, &draft, &why);
+    int err = dag_draft(d, in->nodes, &r->arena, &draft, &why);
     if (err) {
         http_reply_err(r, err, why.text);
         return;

@@ -207,6 +207,8 @@ void http_post_start(struct http_request *r)
                           in->clientid, n->id, in->task);
         return;
     }
+    if (!n->begun)
+        dag_count_start(r->arg, n);
     n->begun = true;
     put_run(&b, r->arg, n, &r->arena);
     http_reply(r, 200, buf_str(&b));

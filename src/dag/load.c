@@ -3,6 +3,7 @@
  *
  * Reading: the names of the keeper nodes first, then their data. On an ensemble each read is a
  * round trip, and a graph of 10,000 nodes has 10,000 records, so several threads read in parallel.
+ * The tree is input: a node that cannot be read fails the start, and the error names it.
  *
  * Starting cleans up after a crash: it deletes slots that no record names and tasks of nodes that
  * have ended, and decides what became of the runs.
@@ -13,11 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "dag/orphans.h"
 #include "dag/service.h"
+#include "task/task_tree.h"
 
 /* The data of keeper nodes: chunks of specs, or records, whose first_id is that of the node. */
 struct saved_texts {
@@ -37,7 +40,9 @@ struct dag_saved {
     } * slots;
     size_t slot_count, slot_cap;
     struct map buckets[BUCKET_KINDS];
-    bool damaged; /* a record is */
+    struct graph graph;
+    uint64_t damaged; /* the node whose record is; 0: none */
+    int tasks_err;
     struct task_request request;
     struct saved_task {
         int64_t slot;
@@ -60,6 +65,7 @@ void dag_saved_free(struct dag_saved *saved)
     }
     for (int i = 0; i < BUCKET_KINDS; i++)
         map_release(&saved->buckets[i]);
+    graph_release(&saved->graph);
     arena_release(&saved->arena);
     free(saved->slots);
     free(saved->tasks);
@@ -72,19 +78,30 @@ static int by_id(const void *a, const void *b)
     return (*x)->first_id < (*y)->first_id ? -1 : (*x)->first_id > (*y)->first_id;
 }
 
+/* Returns err, and says which node it is about. */
+static int check(int err, const char *what, const char *path, struct err_info *e)
+{
+    return err ? err_set(e, err, "dag: cannot %s %s: %s", what, path, drover_err_message(err)) : 0;
+}
+
 /* The head and the directories, which are created if missing. */
 
-static int make_all(struct keeper *k)
+static int make_node(struct keeper *k, const char *path, struct str data, struct err_info *e)
+{
+    return check(keeper_ensure(k, path, data), "make", path, e);
+}
+
+static int make_all(struct keeper *k, struct err_info *e)
 {
     char head[64];
     uint64_t random;
-    TRY(keeper_ensure(k, "/drover", STR("")));
-    TRY(keeper_ensure(k, DAG_ROOT, STR("")));
+    TRY(make_node(k, "/drover", STR(""), e));
+    TRY(make_node(k, DAG_ROOT, STR(""), e));
     for (int kind = 0; kind < BUCKET_KINDS; kind++)
-        TRY(keeper_ensure(k, DAG_KIND_ROOTS[kind], STR("")));
+        TRY(make_node(k, DAG_KIND_ROOTS[kind], STR(""), e));
     random_fill(&random, sizeof random);
     snprintf(head, sizeof head, "{\"client\":%" PRIu64 ",\"last\":0}", (random >> 12) + 1);
-    return keeper_ensure(k, DAG_HEAD, str_of(head));
+    return make_node(k, DAG_HEAD, str_of(head), e);
 }
 
 static int read_head(struct keeper *k, struct dag_saved *saved)
@@ -94,7 +111,7 @@ static int read_head(struct keeper *k, struct dag_saved *saved)
     TRY(keeper_get(k, DAG_HEAD, &b, NULL));
     const struct json *v = json_parse(&a, buf_str(&b), NULL);
     if (json_get_int(v, "client", &saved->client, NULL) != 1 ||
-        json_get_int(v, "last", &saved->last, NULL) != 1)
+        json_get_int(v, "last", &saved->last, NULL) != 1 || saved->last < 0)
         return DROVER_DAMAGED;
     return 0;
 }
@@ -108,41 +125,53 @@ static void note_text(struct saved_texts *t, uint64_t id)
     t->items[t->count++]->first_id = id;
 }
 
-static int note_name(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind,
-                     const char *name)
+/* Notes a node by its path, which must be the one that Drover makes of the numbers in it. */
+static int note_path(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind,
+                     const char *path, const char *name)
 {
     struct saved_slot s = {0};
-    int numbers = sscanf(name, "%" SCNu64 "-%" SCNu32, &s.id, &s.number);
+    sscanf(name, "%" SCNu64 "-%" SCNu32, &s.id, &s.number);
+    struct dag_path made =
+        kind == BUCKET_SLOTS ? dag_slot_path(s.id, s.number) : dag_path(kind, s.id);
+    if (strcmp(made.text, path) != 0)
+        return DROVER_DAMAGED;
     if (kind == BUCKET_SPECS && s.id > (uint64_t)saved->last) /* its request did not commit */
-        return keeper_delete(k, dag_path(BUCKET_SPECS, s.id).text, KEEPER_ANY_VERSION);
+        return keeper_delete(k, path, KEEPER_ANY_VERSION);
     if (kind != BUCKET_SLOTS) {
         note_text(&saved->texts[kind], s.id);
         return 0;
     }
-    if (numbers != 2)
-        return DROVER_DAMAGED;
     mem_grow(saved->slots, saved->slot_count, saved->slot_cap);
     saved->slots[saved->slot_count++] = s;
     return 0;
 }
 
 static int note_bucket(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind,
-                       uint64_t number)
+                       const char *name, struct err_info *e)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
+    CLEANUP(buf_release) struct buf path = {0};
+    uint64_t number = strtoull(name, NULL, 10);
+    buf_printf(&path, "%s/%s", DAG_KIND_ROOTS[kind], name);
+    size_t len = path.len;
     map_add(&saved->buckets[kind], map_hash_u64(number), (uint32_t)number + 1);
-    TRY(keeper_children(k, dag_bucket_path(kind, number).text, &names, NULL));
-    for (size_t i = 0; i < names.count; i++)
-        TRY(note_name(k, saved, kind, names.names[i]));
+    TRY(check(keeper_children(k, buf_text(&path), &names, NULL), "read", path.p, e));
+    for (size_t i = 0; i < names.count; i++) {
+        path.len = len;
+        buf_printf(&path, "/%s", names.names[i]);
+        TRY(check(note_path(k, saved, kind, buf_text(&path), names.names[i]), "read", path.p, e));
+    }
     return 0;
 }
 
-static int note_kind(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind)
+static int note_kind(struct keeper *k, struct dag_saved *saved, enum bucket_kind kind,
+                     struct err_info *e)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
-    TRY(keeper_children(k, DAG_KIND_ROOTS[kind], &names, NULL));
+    const char *root = DAG_KIND_ROOTS[kind];
+    TRY(check(keeper_children(k, root, &names, NULL), "read", root, e));
     for (size_t i = 0; i < names.count; i++)
-        TRY(note_bucket(k, saved, kind, strtoull(names.names[i], NULL, 10)));
+        TRY(note_bucket(k, saved, kind, names.names[i], e));
     return 0;
 }
 
@@ -153,6 +182,7 @@ struct texts_read {
     enum bucket_kind kind;
     struct saved_texts *texts;
     atomic_int err;
+    atomic_ullong failed; /* the id of a node that could not be read */
 };
 
 static void read_text(void *arg, size_t i)
@@ -161,44 +191,34 @@ static void read_text(void *arg, size_t i)
     struct chunk_text *t = r->texts->items[i];
     struct dag_path path = dag_path(r->kind, t->first_id);
     int err = r->err ? 0 : keeper_get(r->keeper, path.text, &t->text, NULL);
-    if (err)
+    if (err) {
+        r->failed = t->first_id;
         r->err = err;
+    }
 }
 
-static int read_texts(struct keeper *k, enum bucket_kind kind, struct dag_saved *saved)
+static int read_texts(struct keeper *k, enum bucket_kind kind, struct dag_saved *saved,
+                      struct err_info *e)
 {
     struct saved_texts *texts = &saved->texts[kind];
     struct texts_read r = {.keeper = k, .kind = kind, .texts = texts};
     parallel_run(texts->count, read_text, &r);
     if (!r.err && texts->count)
         qsort(texts->items, texts->count, sizeof *texts->items, by_id);
-    return r.err;
+    return check(r.err, "read", dag_path(kind, r.failed).text, e);
 }
 
-static int read_all(struct keeper *k, struct dag_saved *saved)
+static int read_all(struct keeper *k, struct dag_saved *saved, struct err_info *e)
 {
-    TRY(make_all(k));
-    TRY(read_head(k, saved));
+    TRY(make_all(k, e));
+    TRY(check(read_head(k, saved), "read", DAG_HEAD, e));
     for (enum bucket_kind kind = 0; kind < BUCKET_KINDS; kind++)
-        TRY(note_kind(k, saved, kind));
-    TRY(read_texts(k, BUCKET_SPECS, saved));
-    return read_texts(k, BUCKET_NODES, saved);
+        TRY(note_kind(k, saved, kind, e));
+    TRY(read_texts(k, BUCKET_SPECS, saved, e));
+    return read_texts(k, BUCKET_NODES, saved, e);
 }
 
-int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *ret_error)
-{
-    struct dag_saved *saved = mem_zalloc(sizeof *saved);
-    int err = read_all(k, saved);
-    if (err) {
-        dag_saved_free(saved);
-        return err_set(ret_error, err, "dag: cannot read the stored state: %s",
-                       drover_err_message(err));
-    }
-    *ret_saved = saved;
-    return 0;
-}
-
-/* Starting. */
+/* The graph. */
 
 static bool recall(void *arg, struct dag_node *n, struct plan_node *p)
 {
@@ -213,11 +233,75 @@ static bool recall(void *arg, struct dag_node *n, struct plan_node *p)
     if (str_eq(text, STR(DAG_DELETED)))
         return false;
     if (node_read_record(n, p, text, &saved->arena))
-        saved->damaged = true;
+        saved->damaged = n->id;
     if (p->state == NODE_RUNNING) /* the task says whether it runs */
         p->state = NODE_INCIPIENT;
     return true;
 }
+
+/*
+ * When a node ended because its parents did: a node that needs success is skipped when the first
+ * parent does not finish; any other node is decided when its last parent ends.
+ */
+static int64_t end_by_parents(struct graph *g, const struct dag_node *n)
+{
+    const struct plan_node *p = graph_plan(g, n);
+    int64_t first = INT64_MAX, last = n->added_ms;
+    plan_each_parent(e, &g->plan, n->ref) {
+        const struct dag_node *parent = graph_at(g, g->plan.edges[e].parent);
+        if (parent->ended_ms > last)
+            last = parent->ended_ms;
+        if (parent->ended_ms && parent->ended_ms < first && graph_state(g, parent) != NODE_FINISHED)
+            first = parent->ended_ms;
+    }
+    if (p->state != NODE_SKIPPED || p->when != WHEN_SUCCESS || first == INT64_MAX)
+        return last;
+    return first > n->added_ms ? first : n->added_ms;
+}
+
+/* Ends that follow from other ends have no record. The changes are in order: parents first. */
+static void find_ends(struct graph *g, const struct plan_changes *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        struct dag_node *n = graph_at(g, c->refs[i]);
+        if (node_state_is_terminal(graph_state(g, n)) && !n->ended_ms)
+            n->ended_ms = end_by_parents(g, n);
+    }
+}
+
+static int make_graph(struct dag_saved *saved, struct err_info *e)
+{
+    CLEANUP(plan_changes_release) struct plan_changes changes = {0};
+    struct saved_texts *chunks = &saved->texts[BUCKET_SPECS];
+    uint64_t damaged = 0;
+    graph_group(&saved->graph, STR(NODE_GROUP_DEFAULT)); /* the first: DAG_GROUP_DEFAULT */
+    int err = graph_load(&saved->graph, chunks->items, (uint32_t)chunks->count, recall, saved,
+                         &changes, &damaged);
+    if (err)
+        return check(err, "read",
+                     damaged ? dag_path(BUCKET_SPECS, damaged).text : DAG_KIND_ROOTS[BUCKET_SPECS],
+                     e);
+    chunks->count = 0; /* the graph has taken them */
+    if (saved->damaged)
+        return check(DROVER_DAMAGED, "read", dag_path(BUCKET_NODES, saved->damaged).text, e);
+    find_ends(&saved->graph, &changes);
+    return 0;
+}
+
+int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *ret_error)
+{
+    struct dag_saved *saved = mem_zalloc(sizeof *saved);
+    int err = read_all(k, saved, ret_error);
+    if (!err)
+        err = make_graph(saved, ret_error);
+    if (err)
+        dag_saved_free(saved);
+    else
+        *ret_saved = saved;
+    return err;
+}
+
+/* Starting. */
 
 static bool slot_is_used(const struct dag_node *n, uint32_t number)
 {
@@ -304,8 +388,13 @@ static void find_task(struct dag *d, const struct saved_task *s, struct arena *a
 
     if (json_get_int(v, "node", &id, NULL) != 1 || has_agent < 0 ||
         json_get_int(v, "attempt", &attempt, NULL) < 0 ||
-        json_get_int(v, "started", &started, NULL) < 0)
+        json_get_int(v, "started", &started, NULL) < 0) {
+        char path[TASK_NODE_PATH_SIZE];
+        task_node_path(path, s->slot);
+        if (s->task.managed) /* only the DAG makes these */
+            log_error("dag: the task in %s is of no node, and is ignored", path);
         return;
+    }
     struct dag_node *n = graph_find(&d->graph, (uint64_t)id);
     bool needed = n && graph_plan(&d->graph, n)->place && !n->slot && !n->task_put;
     if (!needed || !s->task.managed)
@@ -340,10 +429,12 @@ static void read_tasks(void *arg, struct store *s, int64_t now_ms)
     struct dag_saved *saved = arg;
     struct graph *g = &saved->dag->graph;
     saved->task_count = 0; /* a read may be repeated, and starts over */
+    saved->tasks_err = 0;
     for (uint32_t i = 0; i < g->group_count; i++) {
         struct store_list list = {0};
-        if (store_list(s, str_of(g->groups[i]), -1, 0, true, now_ms, &saved->arena, &list))
-            continue;
+        int err = store_list(s, str_of(g->groups[i]), -1, 0, true, now_ms, &saved->arena, &list);
+        if (err)
+            saved->tasks_err = err;
         for (size_t k = 0; k < list.count; k++) {
             const struct task *t = &list.tasks[k];
             if (!t->managed && t->ownerid != saved->client)
@@ -362,8 +453,8 @@ static void on_tasks(void *arg, const struct task_reply *reply)
     d->loading = false;
     if (!d->closing)
         uv_async_send(&d->wake);
-    if (reply->err) {
-        d->failing = reply->err;
+    if (reply->err || saved->tasks_err) {
+        d->failing = reply->err ? reply->err : saved->tasks_err;
     } else {
         drop_unused_slots(d, saved);
         for (size_t i = 0; i < saved->task_count; i++)
@@ -376,53 +467,10 @@ static void on_tasks(void *arg, const struct task_reply *reply)
     dag_saved_free(saved);
 }
 
-/*
- * When a node ended because its parents did: a node that needs success is skipped when the first
- * parent does not finish; any other node is decided when its last parent ends.
- */
-static int64_t end_by_parents(struct graph *g, const struct dag_node *n)
+void dag_begin(struct dag *d, struct dag_saved *saved)
 {
-    const struct plan_node *p = graph_plan(g, n);
-    int64_t first = INT64_MAX, last = n->added_ms;
-    plan_each_parent(e, &g->plan, n->ref) {
-        const struct dag_node *parent = graph_at(g, g->plan.edges[e].parent);
-        if (parent->ended_ms > last)
-            last = parent->ended_ms;
-        if (parent->ended_ms && parent->ended_ms < first && graph_state(g, parent) != NODE_FINISHED)
-            first = parent->ended_ms;
-    }
-    if (p->state != NODE_SKIPPED || p->when != WHEN_SUCCESS || first == INT64_MAX)
-        return last;
-    return first > n->added_ms ? first : n->added_ms;
-}
-
-/* Ends that follow from other ends have no record. The changes are in order: parents first. */
-static void find_ends(struct graph *g, const struct plan_changes *c)
-{
-    for (size_t i = 0; i < c->count; i++) {
-        struct dag_node *n = graph_at(g, c->refs[i]);
-        if (node_state_is_terminal(graph_state(g, n)) && !n->ended_ms)
-            n->ended_ms = end_by_parents(g, n);
-    }
-}
-
-int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error)
-{
-    CLEANUP(plan_changes_release) struct plan_changes changes = {0};
-    struct saved_texts *chunks = &saved->texts[BUCKET_SPECS];
-    graph_group(&d->graph, STR(NODE_GROUP_DEFAULT)); /* the first: DAG_GROUP_DEFAULT */
-    int err =
-        graph_load(&d->graph, chunks->items, (uint32_t)chunks->count, recall, saved, &changes);
-    if (!err) {
-        chunks->count = 0; /* the graph has taken them */
-        find_ends(&d->graph, &changes);
-    }
-    if (err || saved->damaged) {
-        graph_release(&d->graph);
-        dag_saved_free(saved);
-        return err_set(ret_error, DROVER_DAMAGED,
-                       "dag: the stored state below " DAG_ROOT " is damaged");
-    }
+    d->graph = saved->graph;
+    saved->graph = (struct graph){0};
     d->client = saved->client;
     d->graph.last_id = (uint64_t)saved->last;
     if (d->graph.last_id < d->last_id) /* another client has deleted the head */
@@ -434,5 +482,4 @@ int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error
     saved->request = (struct task_request){
         .kind = TASK_READ, .read = read_tasks, .done = on_tasks, .arg = saved};
     service_submit(d->context->tasks, &saved->request);
-    return 0;
 }

@@ -89,7 +89,8 @@ struct dag_node {
     int64_t task;  /* the task's id */
     int64_t agent; /* the agent that has claimed it; 0: none */
     int64_t lease_at, due_at;
-    int64_t save_at;                     /* when to store new output of its run; 0: no new output */
+    int64_t run_ms;  /* when its command was started; 0: it was not, or that is not known */
+    int64_t save_at; /* when to store new output of its run; 0: no new output */
     bool task_put, task_drop, task_busy; /* busy: a change of the task is in flight */
     bool parked, kill_asked, touched;
     bool begun;           /* the agent on another machine was told to start it */

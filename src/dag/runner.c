@@ -376,6 +376,8 @@ struct runner *runner_open(uv_loop_t *loop)
     spawner_open(rr);
     rr->cgroups = cgroups_open();
     rr->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (rr->epoll < 0)
+        err_fatal("epoll_create1: %s", strerror(errno));
     UV_CHECK(uv_poll_init(loop, &rr->poll, rr->epoll));
     UV_CHECK(uv_timer_init(loop, &rr->timer));
     UV_CHECK(uv_timer_init(loop, &rr->reaper));

@@ -215,7 +215,6 @@ static void release(struct dag *d)
 /* News from the leader's thread: first that it no longer leads, then that it leads. */
 static void take_news(struct dag *d)
 {
-    struct err_info why;
     if (d->loading)
         return;
     pthread_mutex_lock(&d->lock);
@@ -228,8 +227,8 @@ static void take_news(struct dag *d)
         end_dag(d, DROVER_NOT_LEADER);
     if (saved && d->ready)
         dag_saved_free(saved);
-    else if (saved && dag_begin(d, saved, &why))
-        log_error("%s", why.text);
+    else if (saved)
+        dag_begin(d, saved);
 }
 
 static void leave_news(struct dag *d, struct dag_saved *saved, bool stopped)
@@ -316,7 +315,8 @@ static int read_first(struct dag *d, struct err_info *ret_error)
 {
     struct dag_saved *saved;
     TRY(read_saved(d, &saved, ret_error));
-    return dag_begin(d, saved, ret_error);
+    dag_begin(d, saved);
+    return 0;
 }
 
 /* The end of a loop iteration. */
@@ -401,6 +401,7 @@ static void module_close(void *module)
     if (d->context->auth)
         auth_set_nodes(d->context->auth, NULL, NULL);
     dag_observe(d, false);
+    d->context->dag = NULL;
     end_dag(d, DROVER_CLOSED);
     runner_close(d->agent.runner);
     d->context->policy = NULL;
@@ -435,6 +436,7 @@ static struct dag *open_dag(struct context *h)
     d->started = h->data_dir ? started_open(h->data_dir) : NULL;
     d->agent.runner = runner_open(h->loop);
     dag_observe(d, true);
+    dag_metrics_open(d);
     return d;
 }
 
@@ -460,7 +462,7 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     if (err)
         module_close(d);
     else
-        *ret_module = d;
+        *ret_module = h->dag = d;
     return err;
 }
 

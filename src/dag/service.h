@@ -67,8 +67,24 @@ struct node_list {
 
 enum bucket_kind { BUCKET_SPECS, BUCKET_NODES, BUCKET_SLOTS, BUCKET_KINDS };
 
+/* metrics.c: how a run ended. */
+enum dag_outcome {
+    DAG_OUTCOME_FINISHED,
+    DAG_OUTCOME_FAILED,
+    DAG_OUTCOME_KILLED,
+    DAG_OUTCOME_TIMED_OUT,
+    DAG_OUTCOME_LOST,
+    DAG_OUTCOMES,
+};
+
+struct dag_metrics {
+    struct counter *started, *ended[DAG_OUTCOMES];
+    struct histogram *seconds[DAG_OUTCOMES];
+};
+
 struct dag {
     struct context *context;
+    struct dag_metrics metrics;
     uint32_t jobs; /* of the built-in agent */
     struct policy *policy;
     const char *log_dir; /* for the output of its runs; NULL: none */
@@ -120,12 +136,12 @@ struct dag {
     bool stopped;                                  /* news: this server does not lead any more */
 };
 
-/* Reads the stored state. Blocks; any thread. */
+/* Reads the stored state. Blocks; any thread. If it fails, the error names the node. */
 int dag_read(struct keeper *k, struct dag_saved **ret_saved, struct err_info *ret_error);
 void dag_saved_free(struct dag_saved *saved); /* NULL: does nothing */
 
-/* Takes saved. Returns 0 or DAMAGED. */
-int dag_begin(struct dag *d, struct dag_saved *saved, struct err_info *ret_error);
+/* Takes saved. */
+void dag_begin(struct dag *d, struct dag_saved *saved);
 
 /* A run of the built-in agent has new output. */
 void dag_printed(struct dag *d);
@@ -143,8 +159,17 @@ void dag_publish(struct dag *d, struct dag_node *n);
  */
 typedef void dag_done_fn(void *arg, int err);
 
-/* Takes the draft. */
+/*
+ * Checks nodes, also against the policy of commands; the draft is for dag_add(), which takes it, or
+ * is released. Both need a DAG that is ready.
+ */
+int dag_draft(struct dag *d, const struct json *nodes, struct arena *a, struct draft *ret_draft,
+              struct err_info *ret_error);
 void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg);
+
+/* Whether one of the nodes with these ids has not ended. */
+bool dag_lives(const struct dag *d, uint64_t first_id, uint64_t count);
+
 void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg);
 int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_info *e);
 void dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg); /* after that */
@@ -256,6 +281,12 @@ void dag_set_slot(struct dag *d, struct dag_node *n, int64_t slot); /* 0: it has
 #define DAG_HEAD DAG_ROOT "/head"
 extern const char *const DAG_KIND_ROOTS[BUCKET_KINDS]; /* the directories of their buckets */
 #define DAG_DELETED "{\"state\":\"deleted\"}"          /* the record of a deleted node */
+
+/* metrics.c: a command was started, and has ended; not all ends are those of a command. */
+void dag_metrics_open(struct dag *d);
+void dag_count_start(struct dag *d, struct dag_node *n);
+void dag_count_end(struct dag *d, struct dag_node *n, enum node_state state,
+                   const struct run_end *end);
 
 /* agents.c: agents on other machines. */
 void dag_observe(struct dag *d, bool on);

@@ -39,6 +39,8 @@ void spawner_open(struct runner *rr)
     struct sigaction action;
     fill_low_descriptors();
     rr->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (rr->null < 0)
+        err_fatal("cannot open /dev/null: %s", strerror(errno));
     for (int i = 1; i <= KERNEL_SIGNALS; i++)
         if (i == SIGPIPE || (!sigaction(i, NULL, &action) && action.sa_handler == SIG_IGN))
             rr->ignored[rr->ignored_count++] = (unsigned char)i;

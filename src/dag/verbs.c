@@ -163,6 +163,7 @@ void dag_end_run(struct dag *d, struct dag_node *n, const struct run_end *end, d
 
     if (state == NODE_FAILED || end->how == RUN_TIMED_OUT)
         node_command(n, type, &a, &c);
+    dag_count_end(d, n, state, end);
     int64_t again = state == NODE_FAILED ? next_attempt_at(d, n, type, &c, end) : 0;
     dag_leave_running(d, n);
     dag_commit_unmark(t, n);

@@ -3,7 +3,9 @@
  *
  * Handlers on workers. A request goes to a worker and returns to the loop once: after the handler
  * has returned and after it has answered or parked the request, whichever is later. So the loop and
- * another thread never own it at the same time. A worker is started when a request is submitted and
+ * another thread never own it at the same time. Of a route of the loop, a worker reads the body if
+ * that is long; meanwhile its connection takes no further request, so that handlers of the loop
+ * run in the order of arrival. A worker is started when a request is submitted and
  * none is idle, up to a maximum; further requests queue.
  *
  * Topics. A parked request has one entry for each of its keys, in the bucket of that key. Parking
@@ -270,7 +272,10 @@ static void *worker_main(void *arg)
     pthread_mutex_lock(&w->lock);
     while ((x = next_request(w))) {
         pthread_mutex_unlock(&w->lock);
-        request_handle(x);
+        if (x->reads)
+            request_read_away(x);
+        else
+            request_handle(x);
         work_settle(x);
         pthread_mutex_lock(&w->lock);
     }
@@ -287,7 +292,7 @@ bool work_submit(struct exchange *x)
         return false;
     x->away = true;
     x->away_next = NULL;
-    atomic_store(&x->holds, 2);
+    atomic_store(&x->holds, x->reads ? 1 : 2);
     *w->last = x;
     w->last = &x->away_next;
     w->queued++;
@@ -338,6 +343,8 @@ static void take_one(struct exchange *x)
         x->conn->waiting--;
         topic_unpark(x);
         exchange_run(x);
+    } else if (x->reads) {
+        request_was_read(x);
     } else if (x->waits) {
         x->away = false;
         topic_park(x);

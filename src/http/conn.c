@@ -60,6 +60,7 @@ void conns_pump(uv_prepare_t *rest)
 {
     struct http_server *s = rest->data;
     admit_more(s);
+    slices_run(s);
     pump_due(s);
     if (s->options.rest && s->options.rest(s->options.rest_arg))
         pump_due(s);
@@ -82,6 +83,7 @@ void conn_answered(struct conn *c)
         buf_put(&c->out, c->first->answer.p, c->first->answer.len);
         buf_empty(&c->first->answer);
     }
+    memory_count_conn(c);
     if (!c->cutting)
         make_due(c);
 }
@@ -308,6 +310,7 @@ void conn_pump(struct conn *c)
     } while (waits && conn_may_cut(c));
     tell_drained(c);
     end_if_done(c);
+    memory_count_conn(c);
     if (c->closing)
         return;
     set_reading(c);
@@ -345,6 +348,7 @@ void conn_close(struct conn *c)
     }
     c->last = NULL;
     c->queued = 0;
+    memory_count_conn(c);
     uv_close((uv_handle_t *)&c->tcp, on_closed);
     uv_close((uv_handle_t *)&c->timer, on_closed);
 }

@@ -11,6 +11,7 @@
 #define HTTP_CONN_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "base/buf.h"
 #include "base/door.h"
@@ -41,11 +42,19 @@ struct exchange {
     bool streaming; /* the head of the answer was written */
     bool undrained; /* call `drained` when the client has read everything */
     bool away;      /* on a worker */
+    bool reads;     /* only to be read there; the handler runs on the loop */
     bool has_place; /* among the requests that wait */
+    size_t held;    /* as memory.c counts it */
+
+    /* An answer in slices, and what is to be called in a later turn of the loop; NULL: nothing. */
+    route_fn *next_slice, *later;
+    TAILQ_ENTRY(exchange) later_link;
 
     /* What a worker passes to the loop. */
     atomic_int holds; /* the running handler, the pending outcome; the last one posts */
     int status;
+    int read_err; /* of a request that was read there */
+    struct route_field_error *read_why;
     enum http_limit limit; /* why it is refused */
     const char *content_type;
     struct exchange *away_next; /* in the queue to the workers, or of what was posted */
@@ -130,8 +139,10 @@ struct conn {
 
     struct exchange *first, *last; /* the queue */
     size_t queued, waiting;        /* in the queue; of them, parked */
+    size_t away;                   /* being read by a worker */
     struct buf out;                /* answers to write */
     struct buf writing;            /* answers that libuv is writing */
+    size_t held;                   /* as memory.c counts it */
 
     bool paused;       /* not reading from the socket */
     bool last_request; /* no request after those in the queue will be read */
@@ -178,8 +189,10 @@ struct http_server {
     size_t spare_count;
     size_t detached; /* away, with their connections closed */
 
-    uv_prepare_t rest; /* before the loop waits */
-    struct conn *due;  /* to pump then */
+    uv_prepare_t rest;            /* before the loop waits */
+    struct conn *due;             /* to pump then */
+    TAILQ_HEAD(, exchange) later; /* to be called in this turn of the loop, or a later one */
+    uv_idle_t busy;               /* active while there are some */
 
     struct conn *conns;
     size_t conn_count, conn_peak;
@@ -187,6 +200,8 @@ struct http_server {
     size_t accepted; /* in this turn of the loop */
     size_t waiting;  /* requests that wait */
     struct refusals refusals[HTTP_LIMITS];
+    atomic_size_t held_max;
+    atomic_size_t held;  /* bytes, of all requests and answers */
     uint64_t tls_failed; /* handshakes */
     bool closing;
     char date[64]; /* the header, made in this second of the loop's clock */
@@ -207,6 +222,10 @@ void exchange_run(struct exchange *x); /* calls the handler */
 
 /* Reads the request and calls the handler, or refuses. On the loop or a worker. */
 void request_handle(struct exchange *x);
+
+/* The same in two steps, for long bodies: on a worker; then on the loop. */
+void request_read_away(struct exchange *x);
+void request_was_read(struct exchange *x);
 
 /* Answers with an error and ends the connection. */
 void exchange_refuse(struct exchange *x, int status, const char *reason);
@@ -242,12 +261,16 @@ struct buf *secure_out(struct conn *c);
 
 /* field.c: reads path, query and body into r->in by the row of the route. */
 
-int request_read(struct http_request *r, const struct router_row *row, struct route_field_error *e);
+int request_read(struct http_request *r, const struct router_row *row,
+                 const struct json_limit *limit, struct route_field_error *e);
 
 /* reply.c */
 
 /* Answers, on the loop. */
 void exchange_answer(struct exchange *x, int status, const char *content_type, struct str body);
+
+/* A piece of a streamed answer, however long. */
+void stream_put(struct exchange *x, struct str data);
 
 /* An error; its code is that of the status, and no field is to blame, where they are NULL. */
 void reply_with(struct http_request *r, int status, const char *code, const char *field,
@@ -299,11 +322,36 @@ void limits_refuse_wait(struct exchange *x);
 void limits_leave(struct exchange *x); /* it ends */
 void limits_metrics(struct http_server *s, struct metrics *m);
 
+/* memory.c */
+
+void memory_open(struct http_server *s, size_t max); /* also to change it; 0: the default */
+void memory_metrics(struct http_server *s, struct metrics *m);
+
+/* Counts what something holds now, from any thread. */
+void memory_set(struct http_server *s, size_t *held, size_t now);
+void memory_count_conn(struct conn *c);
+
+/* Whether something that holds so much may hold that; how much a large one may hold at most. */
+bool memory_fits(const struct http_server *s, size_t held, size_t now);
+size_t memory_large_max(const struct http_server *s);
+bool memory_is_short(const struct http_server *s); /* all is in use */
+
+bool memory_take(struct exchange *x, size_t now); /* counts it if it fits */
+void memory_refuse_body(struct exchange *x);
+bool memory_refuses_answer(struct exchange *x, int status, size_t len); /* true after 503 */
+int memory_read(struct exchange *x, struct route_field_error *e);       /* request_read() */
+
+/* slices.c */
+
+void slices_open(struct http_server *s);
+void slices_run(struct http_server *s); /* once in a turn of the loop */
+void slices_leave(struct exchange *x);  /* nothing is to be called for it any more */
+
 /* listener.c */
 
-int listener_open_address(struct http_server *s, const struct sockaddr_storage *address,
-                          bool is_tls, struct err_info *ret_error);
-int listener_open_socket(struct http_server *s, int fd, struct err_info *ret_error);
+int listener_open_addresses(struct http_server *s, const struct option_addresses *a, bool is_tls,
+                            struct err_info *ret_error);
+int listener_open_unix(struct http_server *s, int fd, struct err_info *ret_error);
 void listeners_close(struct http_server *s);
 
 /* "127.0.0.1:8048" or "[::1]:8048". Returns where the port begins, with its colon. */

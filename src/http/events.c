@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -16,7 +17,10 @@
 #include "base/uv_check.h"
 #include "http/server.h"
 
-enum { SEND_LEN = 64 * 1024 }; /* sent to a listener at a time, or a little more */
+enum {
+    SEND_LEN = 64 * 1024, /* sent to a listener at a time, or a little more */
+    WANTED_MS = 60 * 1000,
+};
 
 /* What an event consists of: the fields to filter by, and the JSON. */
 enum event_part { KIND, ID, TYPE, STATE, FIELD_COUNT, JSON = FIELD_COUNT, PART_COUNT };
@@ -51,6 +55,7 @@ struct events {
     int open_handles;
     struct event_listener *listeners; /* the loop's */
     const struct event_words *words[EVENTS_WORDS_MAX];
+    _Atomic int64_t named_ms[EVENTS_WORDS_MAX]; /* a listener named the kind: then, or still does */
     int words_count;
 
     pthread_mutex_t lock;
@@ -174,32 +179,32 @@ static void on_gone(struct http_request *r)
     listener_free(r->handler_data);
 }
 
-/* Sends as much as the connection takes; the rest when it has drained. */
+/* Sends a piece; the next one when the client has read it. */
 static void serve(struct http_request *r)
 {
     struct event_listener *l = r->handler_data;
     CLEANUP(buf_release) struct buf b = {0};
-    do {
-        b.len = 0;
-        if (http_stream_unsent(r))
-            break;
-        collect(l->events, l, &b);
-        if (b.len && !http_stream_send(r, buf_str(&b))) {
-            listener_free(l);
-            break;
-        }
-    } while (b.len >= SEND_LEN);
+    if (http_stream_unsent(r))
+        return;
+    collect(l->events, l, &b);
+    if (b.len && !http_stream_send(r, buf_str(&b)))
+        listener_free(l);
+}
+
+/* One by one, so that many listeners do not hold up the loop. */
+static void serve_soon(struct http_request *r)
+{
+    http_later(r, serve);
 }
 
 static void on_wake(uv_async_t *wake)
 {
-    struct events *e = wake->data;
-    struct event_listener *next;
-    for (struct event_listener *l = e->listeners; l; l = next) {
-        next = l->next;
-        serve(l->request);
-    }
+    const struct events *e = wake->data;
+    for (struct event_listener *l = e->listeners; l; l = l->next)
+        serve_soon(l->request);
 }
+
+static void note_kinds(struct events *e, const struct event_listener *l);
 
 static void on_alive(uv_timer_t *timer)
 {
@@ -207,6 +212,7 @@ static void on_alive(uv_timer_t *timer)
     struct event_listener *next;
     for (struct event_listener *l = e->listeners; l; l = next) {
         next = l->next;
+        note_kinds(e, l);
         if (!http_stream_unsent(l->request) && !http_stream_send(l->request, STR(":\n\n")))
             listener_free(l);
     }
@@ -270,6 +276,25 @@ static bool are_filters_known(struct events *e, struct http_request *r)
     return true;
 }
 
+/* Notes which kinds the listener names, when it comes, and again while it is there. */
+static void note_kinds(struct events *e, const struct event_listener *l)
+{
+    struct str named = l->in->filter[KIND];
+    for (int i = 0; named.len && i < e->words_count; i++)
+        if (is_among(named, str_of(e->words[i]->kind)))
+            atomic_store(&e->named_ms[i], clock_boot_ms());
+}
+
+bool events_are_wanted(struct events *e, const struct event_words *words)
+{
+    for (int i = 0; i < e->words_count; i++)
+        if (e->words[i] == words) {
+            int64_t named_ms = atomic_load_explicit(&e->named_ms[i], memory_order_relaxed);
+            return named_ms && clock_boot_ms() - named_ms < WANTED_MS;
+        }
+    return false;
+}
+
 static void listener_new(struct events *e, struct http_request *r, uint64_t sent)
 {
     struct event_listener *l = mem_alloc(sizeof *l);
@@ -278,9 +303,10 @@ static void listener_new(struct events *e, struct http_request *r, uint64_t sent
     if (l->next)
         l->next->prev = l;
     e->listeners = l;
+    note_kinds(e, l);
     r->handler_data = l;
     r->gone = on_gone;
-    r->drained = serve;
+    r->drained = serve_soon;
     pthread_mutex_lock(&e->lock);
     e->listened = true;
     pthread_mutex_unlock(&e->lock);

@@ -55,6 +55,12 @@ void events_know(struct events *e, const struct event_words *words);
 
 void events_publish(struct events *e, const struct event *event);
 
+/*
+ * For kinds that change often: whether a listener names this kind, or did in the last minute, so
+ * that one that was cut off can resume. Any thread. At most EVENTS_WORDS_MAX kinds are known.
+ */
+bool events_are_wanted(struct events *e, const struct event_words *words);
+
 /* GET /v1/events. */
 struct route_table events_routes(struct events *e);
 

@@ -9,7 +9,10 @@
 #include "base/mem.h"
 #include "http/conn.h"
 
-enum { SPARE_MAX = 128 };
+enum {
+    SPARE_MAX = 128,
+    READ_LEN_MAX = 64 * 1024, /* longer bodies are read by a worker: that takes milliseconds */
+};
 
 /* Clears all but the arena, the buffers and the table of header fields. */
 static void clear(struct exchange *x)
@@ -57,6 +60,8 @@ void exchange_free(struct exchange *x)
     identity_drop(x->request.who);
     x->request.who = NULL;
     limits_leave(x);
+    slices_leave(x);
+    memory_set(s, &x->held, 0);
     if (s->spare_count == SPARE_MAX) {
         release(x);
         return;
@@ -107,17 +112,37 @@ void exchange_abandon(struct exchange *x)
     exchange_free(x);
 }
 
-void request_handle(struct exchange *x)
+static void handle_read(struct exchange *x, int err, const struct route_field_error *e)
 {
     struct http_request *r = &x->request;
-    struct route_field_error e;
-    e.field[0] = '\0';
-    int err = request_read(r, x->row, &e);
     if (err)
         reply_with(r, drover_err_http_status(err), drover_err_name(err),
-                   e.field[0] ? e.field : NULL, e.why.text);
+                   e->field[0] ? e->field : NULL, e->why.text);
     else if (access_reaches(x))
         x->row->route->handler(r);
+}
+
+void request_handle(struct exchange *x)
+{
+    struct route_field_error e;
+    e.field[0] = '\0';
+    int err = memory_read(x, &e);
+    handle_read(x, err, &e);
+}
+
+void request_read_away(struct exchange *x)
+{
+    x->read_why = arena_zalloc(&x->request.arena, sizeof *x->read_why);
+    x->read_err = memory_read(x, x->read_why);
+}
+
+void request_was_read(struct exchange *x)
+{
+    struct conn *c = x->conn;
+    x->away = x->reads = false;
+    c->away--;
+    handle_read(x, x->read_err, x->read_why);
+    conn_answered(c); /* goes on with what has arrived meanwhile */
 }
 
 void exchange_run(struct exchange *x)
@@ -127,10 +152,17 @@ void exchange_run(struct exchange *x)
     x->fields.len = 0;
     r->arg = x->row->table->arg;
     r->handler_data = NULL;
-    if (!(x->row->route->flags & ROUTE_WORKER))
+    if (!x->parked_before)
+        r->kept = 0;
+    bool on_worker = x->row->route->flags & ROUTE_WORKER;
+    x->reads = !on_worker && x->body.len > READ_LEN_MAX;
+    x->conn->away += x->reads;
+    if (!on_worker && !x->reads) {
         request_handle(x);
-    else if (!work_submit(x))
+    } else if (!work_submit(x)) {
+        x->conn->away -= x->reads;
         limits_refuse_wait(x);
+    }
 }
 
 void http_take_memory(struct http_request *r, struct http_memory *ret_memory)
@@ -217,7 +249,9 @@ static void answer_no_route(struct exchange *x, unsigned allow)
 
 static size_t body_len_max(const struct exchange *x)
 {
-    return x->row->route->flags & ROUTE_LARGE ? HTTP_LARGE_BODY_LEN_MAX : HTTP_BODY_LEN_MAX;
+    size_t max = x->row->route->flags & ROUTE_LARGE ? HTTP_LARGE_BODY_LEN_MAX : HTTP_BODY_LEN_MAX,
+           room = memory_large_max(x->server);
+    return max < room ? max : room;
 }
 
 /* The head is valid and has its route: dispatches the request, or waits for its body. */
@@ -255,6 +289,8 @@ static void begin(struct exchange *x)
         answer_no_route(x, allow);
     } else if (h->content_len > body_len_max(x)) {
         exchange_refuse(x, 413, "the body is too long");
+    } else if (!memory_fits(c->server, 0, h->content_len)) {
+        memory_refuse_body(x);
     } else {
         if (!known)
             head_cache_add(&c->server->heads, buf_str(&x->text), h, x->row, x->request.params);
@@ -312,12 +348,20 @@ static size_t take_body(struct conn *c, const char *p, size_t len)
                             used == -413 ? "the body is too long" : "malformed chunk");
             return 0;
         }
+        if (!memory_take(x, x->body.len)) {
+            memory_refuse_body(x);
+            return 0;
+        }
         if (c->chunk.done)
             dispatch(x);
         return (size_t)used;
     }
     if (len > left)
         len = (size_t)left;
+    if (!memory_take(x, x->body.len + len)) {
+        memory_refuse_body(x);
+        return 0;
+    }
     buf_put(&x->body, p, len);
     if (len == left)
         dispatch(x);
@@ -326,8 +370,9 @@ static size_t take_body(struct conn *c, const char *p, size_t len)
 
 bool conn_may_cut(const struct conn *c)
 {
-    return !c->closing && !c->last_request && c->queued < HTTP_PIPELINE_MAX &&
-           c->out.len + c->writing.len < HTTP_UNSENT_LEN_MAX;
+    return !c->closing && !c->last_request && !c->away && c->queued < HTTP_PIPELINE_MAX &&
+           c->out.len + c->writing.len <
+               (memory_is_short(c->server) ? 1 : (size_t)HTTP_UNSENT_LEN_MAX);
 }
 
 /* Returns how many bytes were used; *ret_waits: the rest waits for the connection's limits. */

@@ -17,6 +17,8 @@ enum { SHOWN_LEN_MAX = 64 }; /* of text from a request in a message */
 const struct route_field FIELD_ITEM_TEXT = {.kind = FIELD_KIND_TEXT, .min = 1, .max = INT64_MAX};
 const struct route_field FIELD_ITEM_INT = {
     .kind = FIELD_KIND_INT, .min = INT64_MIN, .max = INT64_MAX};
+const struct route_field FIELD_ITEM_ID = {
+    .kind = FIELD_KIND_ID, .min = INT64_MIN, .max = INT64_MAX};
 
 #define refuse(e, f, ...) fail(e, DROVER_BAD_ARGUMENT, (f)->name, __VA_ARGS__)
 
@@ -88,6 +90,22 @@ static int set_int(const struct route_field *f, int64_t number, char *in,
 {
     TRY(check_bounds(f, number, "", e));
     *(int64_t *)(in + f->offset) = number;
+    return 0;
+}
+
+static int set_digits(const struct route_field *f, struct str text, char *in,
+                      struct route_field_error *e);
+
+/* "first:40" */
+static int set_first(const struct route_field *f, struct str text, char *in,
+                     struct route_field_error *e)
+{
+    struct str prefix = STR("first:"), digits = {text.p + prefix.len, text.len - prefix.len};
+    int64_t *id = (int64_t *)(in + f->offset);
+    if (!str_starts(text, prefix) || digits.len == 0 || digits.p[0] == '-')
+        return refuse(e, f, "must be an id, or \"first:\" and the first id that a task had");
+    TRY(set_digits(f, digits, in, e));
+    *id += INT64_MIN;
     return 0;
 }
 
@@ -186,6 +204,15 @@ static int set_any(const struct route_field *f, const struct json *v, char *in,
     return 0;
 }
 
+static int set_real(const struct route_field *f, double number, char *in,
+                    struct route_field_error *e)
+{
+    if (!(number >= (double)f->min && number <= (double)f->max))
+        return refuse(e, f, "must be from %" PRId64 " to %" PRId64, f->min, f->max);
+    *(double *)(in + f->offset) = number;
+    return 0;
+}
+
 static int read_json(const struct route_field *f, const struct json *v, struct arena *a, void *in,
                      struct route_field_error *e)
 {
@@ -195,6 +222,8 @@ static int read_json(const struct route_field *f, const struct json *v, struct a
     } WANTED[] = {
         [FIELD_KIND_TEXT] = {JSON_TEXT, "a string"},
         [FIELD_KIND_INT] = {JSON_INT, "a whole number"},
+        [FIELD_KIND_ID] = {JSON_INT, "an id"},
+        [FIELD_KIND_REAL] = {JSON_REAL, "a number"},
         [FIELD_KIND_BOOL] = {JSON_BOOL, "true or false"},
         [FIELD_KIND_CHOICE] = {JSON_TEXT, "a string"},
         [FIELD_KIND_OBJECT] = {JSON_OBJECT, "an object"},
@@ -205,13 +234,20 @@ static int read_json(const struct route_field *f, const struct json *v, struct a
         return 0;
     if (f->kind == FIELD_KIND_JSON)
         return set_any(f, v, in, e);
+    if (f->kind == FIELD_KIND_ID && v->kind == JSON_TEXT)
+        return set_first(f, v->text, in, e);
+    if (f->kind == FIELD_KIND_REAL && v->kind == JSON_INT)
+        return set_real(f, (double)v->number, in, e);
     if (v->kind != WANTED[f->kind].kind)
         return wrong_kind(f, WANTED[f->kind].name, v, e);
     switch (f->kind) {
     case FIELD_KIND_TEXT:
         return set_text(f, v->text, in, e);
     case FIELD_KIND_INT:
+    case FIELD_KIND_ID:
         return set_int(f, v->number, in, e);
+    case FIELD_KIND_REAL:
+        return set_real(f, v->real, in, e);
     case FIELD_KIND_BOOL:
         *(bool *)((char *)in + f->offset) = v->truth;
         return 0;
@@ -347,6 +383,11 @@ int field_read_text(const struct route_field *f, struct str text, struct arena *
     switch (f->kind) {
     case FIELD_KIND_INT:
         return set_digits(f, text, in, e);
+    case FIELD_KIND_ID:
+        if (text.len && text.p[0] == '-')
+            return refuse(e, f, "must be a whole number");
+        return text.len && text.p[0] == 'f' ? set_first(f, text, in, e)
+                                            : set_digits(f, text, in, e);
     case FIELD_KIND_BOOL:
         return set_truth(f, text, in, e);
     case FIELD_KIND_CHOICE:
@@ -363,14 +404,12 @@ int field_read_text(const struct route_field *f, struct str text, struct arena *
 /* From a request. */
 
 static int read_body(struct http_request *r, const struct router_row *row,
-                     struct route_field_error *e)
+                     const struct json_limit *limit, struct route_field_error *e)
 {
-    bool large = row->route->flags & ROUTE_LARGE;
     struct json *v = NULL;
     if (r->head.method == METHOD_GET || (!r->body.len && row->body_optional))
         return 0;
-    TRY(json_read(&r->arena, r->body, large ? HTTP_LARGE_VALUES_MAX : HTTP_VALUES_MAX, &v,
-                  &e->why));
+    TRY(json_read(&r->arena, r->body, limit, &v, &e->why));
     r->json = v;
     if (row->whole)
         return read_json(row->whole, v, &r->arena, r->in, e);
@@ -415,7 +454,8 @@ static int read_path(struct http_request *r, const struct route_field *fields,
     return 0;
 }
 
-int request_read(struct http_request *r, const struct router_row *row, struct route_field_error *e)
+int request_read(struct http_request *r, const struct router_row *row,
+                 const struct json_limit *limit, struct route_field_error *e)
 {
     r->in = arena_zalloc(&r->arena, row->route->in_size + 1);
     r->json = NULL;
@@ -423,5 +463,5 @@ int request_read(struct http_request *r, const struct router_row *row, struct ro
     if (r->head.query.len)
         TRY(read_query(r, row->fields, e));
     TRY(read_path(r, row->fields, e));
-    return read_body(r, row, e);
+    return read_body(r, row, limit, e);
 }

@@ -15,6 +15,7 @@ static const struct {
 } LIMITS[HTTP_LIMITS] = {
     [HTTP_LIMIT_WAITS] = {"waits", "too many wait"},
     [HTTP_LIMIT_SESSIONS] = {"sessions", "there are too many sessions"},
+    [HTTP_LIMIT_MEMORY] = {"memory", "bodies and answers use up the memory (--memory)"},
 };
 
 void http_reply_busy(struct http_request *r, enum http_limit limit, const char *message)
@@ -76,6 +77,7 @@ static double read_refused(void *arg)
 
 void limits_metrics(struct http_server *s, struct metrics *m)
 {
+    memory_metrics(s, m);
     metrics_read(m, "drover_http_waiting_requests", "gauge", NULL,
                  "Requests that wait for something, event streams included.", read_waiting, s);
     for (int i = HTTP_LIMIT_NONE + 1; i < HTTP_LIMITS; i++) {

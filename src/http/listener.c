@@ -1,6 +1,7 @@
 /*
- * The sockets that the server listens on: internet addresses, and Unix sockets, which the caller
- * has bound. Which Host names a request may have depends on the socket.
+ * The sockets that the server listens on: internet addresses, some of which a service manager may
+ * have bound, and a Unix socket, which the caller has bound. Which Host names a request may have
+ * depends on the socket.
  */
 #include <assert.h>
 #include <netinet/tcp.h>
@@ -95,41 +96,44 @@ static int fail(const struct listener *l, int err, struct err_info *ret_error)
                    l->authority ? l->authority : l->url, uv_strerror(err));
 }
 
-int listener_open_address(struct http_server *s, const struct sockaddr_storage *address,
-                          bool is_tls, struct err_info *ret_error)
+static int open_address(struct http_server *s, const struct sockaddr_storage *address, int fd,
+                        bool is_tls, struct err_info *ret_error)
 {
     struct listener *l = listener_new(s, false);
     l->is_tls = is_tls;
     unsigned flags = address->ss_family == AF_INET6 ? UV_TCP_IPV6ONLY : 0;
     name_internet(l, address);
-    int err = uv_tcp_bind(&l->tcp, (const struct sockaddr *)address, flags);
+    int err = fd ? uv_tcp_open(&l->tcp, fd)
+                 : uv_tcp_bind(&l->tcp, (const struct sockaddr *)address, flags);
     if (!err)
         err = listen_internet(l);
     return err ? fail(l, err, ret_error) : 0;
 }
 
-int listener_open_socket(struct http_server *s, int fd, struct err_info *ret_error)
+int listener_open_addresses(struct http_server *s, const struct option_addresses *a, bool is_tls,
+                            struct err_info *ret_error)
 {
-    struct sockaddr_storage address = {0};
-    const struct sockaddr_un *local = (const struct sockaddr_un *)&address;
+    for (size_t i = 0; a && i < a->count; i++)
+        TRY(open_address(s, &a->items[i], a->fds[i], is_tls, ret_error));
+    return 0;
+}
+
+int listener_open_unix(struct http_server *s, int fd, struct err_info *ret_error)
+{
+    struct sockaddr_un address = {0};
     socklen_t len = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &len)) {
+        int errnum = errno;
         close(fd);
-        return err_set_errno(ret_error, errno, "descriptor %d is no socket", fd);
+        return err_set_errno(ret_error, errnum, "descriptor %d is no socket", fd);
     }
-    struct listener *l = listener_new(s, address.ss_family == AF_UNIX);
-    int err;
-    if (l->is_unix) {
-        snprintf(l->url, sizeof l->url, "unix:%s", local->sun_path);
-        err = uv_pipe_open(&l->pipe, fd);
-        if (!err)
-            err = uv_listen(&l->stream, BACKLOG, conn_accept);
-    } else {
-        name_internet(l, &address);
-        err = uv_tcp_open(&l->tcp, fd);
-        if (!err)
-            err = listen_internet(l);
-    }
+    struct listener *l = listener_new(s, true);
+    snprintf(l->url, sizeof l->url, "unix:%.*s", (int)sizeof address.sun_path, address.sun_path);
+    int err = uv_pipe_open(&l->pipe, fd);
+    if (err)
+        close(fd);
+    else
+        err = uv_listen(&l->stream, BACKLOG, conn_accept);
     return err ? fail(l, err, ret_error) : 0;
 }
 

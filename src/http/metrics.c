@@ -12,20 +12,10 @@
 #include "base/mem.h"
 #include "http/server.h"
 
-/* Upper bounds of the buckets, in nanoseconds; one more bucket is for longer durations. */
-static const uint64_t ENDS_NS[] = {
-    100000,   250000,    500000,    1000000,   2500000,    5000000,     10000000,    25000000,
-    50000000, 100000000, 250000000, 500000000, 1000000000, 2500000000u, 5000000000u, 10000000000u,
-};
-
-enum { END_COUNT = sizeof ENDS_NS / sizeof *ENDS_NS };
+enum { SERIES_FEW = 32 }; /* a family with more leaves out those that are zero */
 
 struct counter {
     atomic_uint_fast64_t count;
-};
-
-struct histogram {
-    atomic_uint_fast64_t buckets[END_COUNT + 1], sum_ns;
 };
 
 struct metric_series {
@@ -33,7 +23,8 @@ struct metric_series {
     metrics_read_fn *read; /* NULL: it is counted here */
     void *arg;
     struct counter counter;
-    struct histogram *histogram; /* NULL: a single value */
+    const struct histogram *histogram; /* NULL: a single value */
+    struct histogram *owned;           /* NULL: it is kept elsewhere */
 };
 
 struct metric_family {
@@ -67,7 +58,7 @@ void metrics_free(struct metrics *m)
         struct metric_family *f = &m->families[i];
         for (size_t j = 0; j < f->count; j++) {
             free(f->series[j]->labels);
-            free(f->series[j]->histogram);
+            free(f->series[j]->owned);
             free(f->series[j]);
         }
         free(f->series);
@@ -106,12 +97,19 @@ struct counter *metrics_counter(struct metrics *m, const char *name, const char 
     return &series_new(m, name, "counter", labels, help)->counter;
 }
 
+void metrics_show_histogram(struct metrics *m, const char *name, const char *labels,
+                            const char *help, const struct histogram *h)
+{
+    series_new(m, name, "histogram", labels, help)->histogram = h;
+}
+
 struct histogram *metrics_histogram(struct metrics *m, const char *name, const char *labels,
-                                    const char *help)
+                                    const char *help, const struct histogram_scale *scale)
 {
     struct metric_series *s = series_new(m, name, "histogram", labels, help);
-    s->histogram = mem_zalloc(sizeof *s->histogram);
-    return s->histogram;
+    s->histogram = s->owned = mem_zalloc(sizeof *s->owned);
+    histogram_init(s->owned, scale);
+    return s->owned;
 }
 
 void metrics_read(struct metrics *m, const char *name, const char *type, const char *labels,
@@ -133,15 +131,6 @@ void metrics_collector(struct metrics *m, metrics_collect_fn *collect, void *arg
 void counter_add(struct counter *c, uint64_t count)
 {
     atomic_fetch_add_explicit(&c->count, count, memory_order_relaxed);
-}
-
-void histogram_add(struct histogram *h, uint64_t ns)
-{
-    size_t i = 0;
-    while (i < END_COUNT && ns > ENDS_NS[i])
-        i++;
-    atomic_fetch_add_explicit(&h->buckets[i], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&h->sum_ns, ns, memory_order_relaxed);
 }
 
 /* The page. */
@@ -172,26 +161,46 @@ void metrics_put_label(struct buf *labels, const char *name, struct str value)
     buf_put_str(labels, STR("\""));
 }
 
+static uint64_t histogram_count(const struct histogram *h)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i <= HISTOGRAM_ENDS; i++)
+        count += atomic_load(&h->buckets[i]);
+    return count;
+}
+
 static void put_histogram(struct buf *page, const char *name, const struct metric_series *s)
 {
     const struct histogram *h = s->histogram;
     const char *comma = *s->labels ? "," : "", *open = *s->labels ? "{" : "",
                *close = *s->labels ? "}" : "";
-    uint64_t all = 0, count = 0;
-    for (size_t i = 0; i <= END_COUNT; i++)
-        all += atomic_load(&h->buckets[i]);
-    if (!all)
-        return;
-    for (size_t i = 0; i < END_COUNT; i++) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < HISTOGRAM_ENDS; i++) {
         count += atomic_load(&h->buckets[i]);
         buf_printf(page, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", name, s->labels, comma,
-                   (double)ENDS_NS[i] / 1e9, count);
+                   (double)h->scale->ends_ns[i] / 1e9, count);
     }
-    count += atomic_load(&h->buckets[END_COUNT]);
+    count += atomic_load(&h->buckets[HISTOGRAM_ENDS]);
     buf_printf(page, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, s->labels, comma, count);
     buf_printf(page, "%s_sum%s%s%s %.9f\n", name, open, s->labels, close,
                (double)atomic_load(&h->sum_ns) / 1e9);
     buf_printf(page, "%s_count%s%s%s %" PRIu64 "\n", name, open, s->labels, close, count);
+}
+
+static bool is_zero(const struct metric_series *s)
+{
+    if (s->histogram)
+        return !histogram_count(s->histogram);
+    return !s->read && !atomic_load(&s->counter.count);
+}
+
+static void put_series(struct buf *page, const char *name, const struct metric_series *s)
+{
+    if (s->histogram)
+        put_histogram(page, name, s);
+    else
+        metrics_put_sample(page, name, str_of(s->labels),
+                           s->read ? s->read(s->arg) : (double)atomic_load(&s->counter.count));
 }
 
 void metrics_put(struct buf *page, struct metrics *m)
@@ -199,15 +208,9 @@ void metrics_put(struct buf *page, struct metrics *m)
     for (size_t i = 0; i < m->family_count; i++) {
         const struct metric_family *f = &m->families[i];
         metrics_put_family(page, f->name, f->type, f->help);
-        for (size_t j = 0; j < f->count; j++) {
-            const struct metric_series *s = f->series[j];
-            if (s->histogram)
-                put_histogram(page, f->name, s);
-            else if (s->read || atomic_load(&s->counter.count))
-                metrics_put_sample(page, f->name, str_of(s->labels),
-                                   s->read ? s->read(s->arg)
-                                           : (double)atomic_load(&s->counter.count));
-        }
+        for (size_t j = 0; j < f->count; j++)
+            if (f->count <= SERIES_FEW || !is_zero(f->series[j]))
+                put_series(page, f->name, f->series[j]);
     }
     for (size_t i = 0; i < m->collector_count; i++)
         m->collectors[i].collect(m->collectors[i].arg, page);

@@ -5,8 +5,8 @@
  * registry; names and help are borrowed, labels are copied. Names begin with "drover_", counters
  * end in "_total", units are seconds and bytes. Labels are given as on the page,
  * `method="GET",route="/v1"`; metrics_put_label() escapes a value. Series of one name are
- * registered with the same help and are listed together. A counter or histogram that is zero is
- * left out.
+ * registered with the same help and are listed together. Of a family with many series (by route),
+ * those that are zero are left out.
  *
  * Values that are known elsewhere are read when the page is written: a gauge by a function; metrics
  * whose labels come and go (tasks by group) by a collector, which writes whole families. Both run
@@ -18,12 +18,12 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/histogram.h"
 #include "base/str.h"
 #include "http/route.h"
 
 struct metrics;
 struct counter;
-struct histogram;
 
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *m);
@@ -32,7 +32,11 @@ void metrics_free(struct metrics *m);
 struct counter *metrics_counter(struct metrics *m, const char *name, const char *labels,
                                 const char *help);
 struct histogram *metrics_histogram(struct metrics *m, const char *name, const char *labels,
-                                    const char *help);
+                                    const char *help, const struct histogram_scale *scale);
+
+/* A histogram that is kept elsewhere, and lives as long as pages are written. */
+void metrics_show_histogram(struct metrics *m, const char *name, const char *labels,
+                            const char *help, const struct histogram *h);
 
 typedef double metrics_read_fn(void *arg);
 
@@ -50,7 +54,6 @@ void metrics_put_sample(struct buf *page, const char *name, struct str labels, d
 void metrics_put_label(struct buf *labels, const char *name, struct str value);
 
 void counter_add(struct counter *c, uint64_t count);
-void histogram_add(struct histogram *h, uint64_t ns); /* a duration */
 
 /* The whole page. */
 void metrics_put(struct buf *page, struct metrics *m);

@@ -186,6 +186,14 @@ static void put_field(struct buf *b, const struct route_field *f)
         if (f->preset && f->preset >= f->min && f->preset <= f->max)
             emit(b, "'default':%lld", (long long)f->preset);
         break;
+    case FIELD_KIND_ID:
+        emit(b, "'oneOf':[{'type':'integer','format':'int64'},"
+                "{'type':'string','pattern':'^first:[0-9]+$'}]");
+        break;
+    case FIELD_KIND_REAL:
+        emit(b, "'type':'number'");
+        put_bounds(b, f, "imum", INT64_MIN);
+        break;
     case FIELD_KIND_BOOL:
         emit(b, "'type':'boolean'");
         break;

@@ -137,6 +137,8 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
 {
     struct conn *c = x->conn;
     assert(!x->answered && !x->streaming);
+    if (memory_refuses_answer(x, status, body.len))
+        return;
     x->answered = true;
     if (status >= 400)
         topic_pass_on(x);
@@ -145,6 +147,7 @@ void exchange_answer(struct exchange *x, int status, const char *content_type, s
     limits_count(x);
     x->closes |= c->last_request && x == c->last;
     put_answer(target_of(x), x, status, content_type, body);
+    memory_set(x->server, &x->held, x->held + x->answer.len);
     conn_answered(c);
 }
 
@@ -289,33 +292,40 @@ bool http_stream_begin(struct http_request *r, const char *content_type)
 {
     struct exchange *x = (struct exchange *)r;
     assert(!x->answered && !x->away && !x->streaming);
+    put_stream_head(target_of(x), x, content_type);
     if (r->head.head_only) {
-        http_reply_as(r, 200, content_type, STR(""));
+        x->answered = true;
+        conn_answered(x->conn);
         return false;
     }
     x->streaming = true;
-    put_stream_head(target_of(x), x, content_type);
     flush(x);
     return true;
+}
+
+void stream_put(struct exchange *x, struct str data)
+{
+    struct buf *b = target_of(x);
+    if (!data.len)
+        return;
+    if (!x->request.head.http_1_0)
+        buf_printf(b, "%zx\r\n", data.len);
+    buf_put_str(b, data);
+    if (!x->request.head.http_1_0)
+        buf_put_str(b, STR("\r\n"));
+    if (b == &x->answer)
+        memory_set(x->server, &x->held, x->held + data.len);
+    flush(x);
 }
 
 bool http_stream_send(struct http_request *r, struct str data)
 {
     struct exchange *x = (struct exchange *)r;
-    struct conn *c = x->conn;
-    struct buf *b = target_of(x);
-    if (!data.len)
-        return true;
-    if (b->len + c->writing.len + data.len > HTTP_STREAM_UNSENT_MAX) {
+    if (target_of(x)->len + x->conn->writing.len + data.len > HTTP_STREAM_UNSENT_MAX) {
         http_stream_abort(r);
         return false;
     }
-    if (!r->head.http_1_0)
-        buf_printf(b, "%zx\r\n", data.len);
-    buf_put_str(b, data);
-    if (!r->head.http_1_0)
-        buf_put_str(b, STR("\r\n"));
-    flush(x);
+    stream_put(x, data);
     return true;
 }
 

@@ -104,6 +104,8 @@ enum route_field_where {
 enum route_field_kind {
     FIELD_KIND_TEXT,    /* struct str; p is NULL where it is missing */
     FIELD_KIND_INT,     /* int64_t */
+    FIELD_KIND_ID,      /* int64_t: an id, or "first:" and an id, which has INT64_MIN added */
+    FIELD_KIND_REAL,    /* double; min and max are whole numbers */
     FIELD_KIND_BOOL,    /* bool; in a query 0, 1, yes, no, true, false in any case */
     FIELD_KIND_CHOICE,  /* int: which of the words */
     FIELD_KIND_JSON,    /* const struct json *; NULL where it is missing */
@@ -135,6 +137,10 @@ struct route_field {
     {FIELD_BASE(where, T, member, name, FIELD_KIND_TEXT, min, max, help)}
 #define FIELD_INT(where, T, member, name, min, max, help, ...) \
     {FIELD_BASE(where, T, member, name, FIELD_KIND_INT, min, max, help), __VA_ARGS__}
+#define FIELD_ID(where, T, member, name, help) \
+    {FIELD_BASE(where, T, member, name, FIELD_KIND_ID, INT64_MIN, INT64_MAX, help)}
+#define FIELD_REAL(where, T, member, name, min, max, help) \
+    {FIELD_BASE(where, T, member, name, FIELD_KIND_REAL, min, max, help)}
 #define FIELD_BOOL(where, T, member, name, help) \
     {FIELD_BASE(where, T, member, name, FIELD_KIND_BOOL, 0, 1, help)}
 #define FIELD_CHOICE(where, T, member, name, choices, help, ...) \
@@ -158,6 +164,8 @@ struct route_field {
     FIELD_LIST_(where, T, member, count, name, min, max, help, &FIELD_ITEM_TEXT, sizeof(struct str))
 #define FIELD_INTS(where, T, member, count, name, min, max, help) \
     FIELD_LIST_(where, T, member, count, name, min, max, help, &FIELD_ITEM_INT, sizeof(int64_t))
+#define FIELD_IDS(where, T, member, count, name, min, max, help) \
+    FIELD_LIST_(where, T, member, count, name, min, max, help, &FIELD_ITEM_ID, sizeof(int64_t))
 #define FIELD_OBJECTS(where, T, member, count, name, min, max, U, members, help) \
     FIELD_LIST_(where, T, member, count, name, min, max, help, members, sizeof(U))
 
@@ -166,8 +174,8 @@ struct route_field {
 #define ROUTE_IN(T, ...) .in_size = sizeof(T), .fields = FIELDS(__VA_ARGS__)
 /* clang-format on */
 
-extern const struct route_field FIELD_ITEM_TEXT,
-    FIELD_ITEM_INT; /* items of 1 byte or more; any number */
+/* Items of 1 byte or more; any number; any id. */
+extern const struct route_field FIELD_ITEM_TEXT, FIELD_ITEM_INT, FIELD_ITEM_ID;
 
 struct http_request;
 

@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -31,10 +32,16 @@ static void on_all_closed(uv_handle_t *came)
         closed(arg);
 }
 
+static void on_busy_closed(uv_handle_t *busy)
+{
+    struct http_server *s = busy->data;
+    uv_close((uv_handle_t *)&s->came, on_all_closed);
+}
+
 static void on_rest_closed(uv_handle_t *rest)
 {
     struct http_server *s = rest->data;
-    uv_close((uv_handle_t *)&s->came, on_all_closed);
+    uv_close((uv_handle_t *)&s->busy, on_busy_closed);
 }
 
 void server_free_if_done(struct http_server *s)
@@ -88,8 +95,9 @@ static void register_route(struct metrics *m, struct route_metrics *f, const cha
     CLEANUP(buf_release) struct buf with_code = {0};
     metrics_put_label(&labels, "method", str_of(method));
     metrics_put_label(&labels, "route", str_of(route));
-    f->seconds = metrics_histogram(m, "drover_http_request_seconds", buf_text(&labels),
-                                   "Time from the head of a request to its answer.");
+    f->seconds =
+        metrics_histogram(m, "drover_http_request_seconds", buf_text(&labels),
+                          "Time from the head of a request to its answer.", &HISTOGRAM_LATENCY);
     for (int i = 1; i < 6; i++) {
         with_code.len = 0;
         buf_printf(&with_code, "%s,code=\"%dxx\"", buf_text(&labels), i);
@@ -195,8 +203,10 @@ static struct http_server *server_new(uv_loop_t *loop, const struct http_options
         s->options.write_timeout_ms = HTTP_WRITE_TIMEOUT_MS;
     if (!s->options.waits_max)
         s->options.waits_max = HTTP_WAITS_MAX;
+    memory_open(s, o->memory_max);
     admit_open(s);
     s->loop = loop;
+    slices_open(s);
     pthread_mutex_init(&s->lock, NULL);
     s->posted_last = &s->posted;
     workers_init(&s->workers);
@@ -214,6 +224,7 @@ void http_change(struct http_server *s, const struct http_options *o)
     s->options.hosts = o->hosts;
     s->options.host_count = o->host_count;
     s->options.waits_max = o->waits_max;
+    memory_open(s, o->memory_max);
     s->door.max = o->connections_max;
     s->door.max_of_address = o->connections_per_address;
 }
@@ -222,13 +233,13 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
                 struct err_info *ret_error)
 {
     struct http_server *s = server_new(loop, o);
-    int err = 0;
-    for (size_t i = 0; !err && i < o->address_count; i++)
-        err = listener_open_address(s, &o->addresses[i], false, ret_error);
-    for (size_t i = 0; !err && i < o->tls_address_count; i++)
-        err = listener_open_address(s, &o->tls_addresses[i], true, ret_error);
-    for (size_t i = 0; !err && i < o->socket_count; i++)
-        err = listener_open_socket(s, o->sockets[i], ret_error);
+    int err = listener_open_addresses(s, o->addresses, false, ret_error);
+    if (!err)
+        err = listener_open_addresses(s, o->tls_addresses, true, ret_error);
+    if (err && o->unix_socket)
+        close(o->unix_socket);
+    else if (o->unix_socket)
+        err = listener_open_unix(s, o->unix_socket, ret_error);
     if (err) {
         s->options.closed = NULL;
         http_close(s);

@@ -41,6 +41,7 @@
 #include "base/err.h"
 #include "base/identity.h"
 #include "base/json.h"
+#include "base/option.h"
 #include "base/str.h"
 #include "http/head.h"
 
@@ -51,12 +52,14 @@ enum {
     HTTP_LARGE_VALUES_MAX = 16 * 1024 * 1024,
     HTTP_CONNECTIONS_MAX = 16384,
     HTTP_WAITS_MAX = 32768,
+    HTTP_MEMORY_MAX = 1024 * 1024 * 1024, /* bodies and answers of all connections */
     HTTP_PIPELINE_MAX = 64,               /* requests of one connection without an answer yet */
     HTTP_UNSENT_LEN_MAX = 256 * 1024,     /* unread answers above this stop reading requests */
     HTTP_STREAM_UNSENT_MAX = 1024 * 1024, /* a client this far behind its stream is disconnected */
+    HTTP_SLICE_LEN = 128 * 1024,          /* of a long answer, made at a time */
     HTTP_WORKERS_MAX = 32,
     HTTP_TABLES_MAX = 32, /* of routes */
-    HTTP_LISTENERS_MAX = 16,
+    HTTP_LISTENERS_MAX = 2 * OPTION_ADDRESSES_MAX + 1,
 
     HTTP_REQUEST_TIMEOUT_MS = 10 * 1000, /* for the head, and again for the body */
     HTTP_IDLE_TIMEOUT_MS = 60 * 1000,    /* between two requests */
@@ -95,6 +98,7 @@ struct http_request {
     void (*drained)(struct http_request *r); /* of a stream: the client has read everything */
     void *handler_data;
     void (*unparked)(struct http_request *r); /* see http_park() */
+    int64_t kept; /* 0 at first; the handler's, also when it runs again after it was parked */
 
     struct head head; /* last, because its table of fields is large and not cleared */
 };
@@ -134,7 +138,13 @@ const char *http_action(const struct http_request *r); /* the id of its route; "
  * 503 with Retry-After, because a limit is reached: the client may try again, and nothing has
  * happened. Such answers are counted, and logged once in a while.
  */
-enum http_limit { HTTP_LIMIT_NONE, HTTP_LIMIT_WAITS, HTTP_LIMIT_SESSIONS, HTTP_LIMITS };
+enum http_limit {
+    HTTP_LIMIT_NONE,
+    HTTP_LIMIT_WAITS,
+    HTTP_LIMIT_SESSIONS,
+    HTTP_LIMIT_MEMORY,
+    HTTP_LIMITS
+};
 
 void http_reply_busy(struct http_request *r, enum http_limit limit, const char *message);
 
@@ -172,6 +182,36 @@ void http_stream_end(struct http_request *r);
 
 /* Disconnects, so that the client does not take what it got for the whole. */
 void http_stream_abort(struct http_request *r);
+
+/*
+ * An answer in slices, for lists that may be long: JSON, made in several turns of the loop, each
+ * when the client has read the slice before. On the thread of the loop, for routes of the loop.
+ *
+ *     http_slice_begin(b);
+ *     ... append, until it has http_slice_len(r) or there is no more ...
+ *     if (!http_reply_slice(r, b, there_is_more ? next : NULL))
+ *         ... the answer has ended, or was refused: free what belongs to it ...
+ *
+ * `next` is called for the next slice and does the same, at once or later; what is listed may have
+ * changed meanwhile. If the client leaves first, `gone` is called instead. What fails after the
+ * first slice is told with http_stream_abort(). An answer of one slice is an ordinary answer.
+ *
+ * Begin keeps the last byte of the slice before, by which the writer of JSON tells whether a comma
+ * is needed. The buffer is the caller's.
+ */
+void http_slice_begin(struct buf *b);
+size_t http_slice_len(const struct http_request *r);
+bool http_reply_slice(struct http_request *r, const struct buf *b, route_fn *next);
+
+/* Calls next in a later turn of the loop, unless the client leaves before: long work in steps. */
+void http_later(struct http_request *r, route_fn *next);
+
+/*
+ * Counts memory that the handler uses for this request until it is answered. False: there is too
+ * little; answer with http_reply_short().
+ */
+bool http_take_room(struct http_request *r, size_t len);
+void http_reply_short(struct http_request *r);
 
 /*
  * Topics: what requests wait for: "a task of this type may have come", "this session has ended".
@@ -269,18 +309,16 @@ enum http_refusal {
 };
 
 struct http_options {
-    const struct sockaddr_storage *addresses; /* port 0: any free one */
-    size_t address_count;
-    const struct sockaddr_storage *tls_addresses; /* the same, with TLS */
-    size_t tls_address_count;
+    const struct option_addresses *addresses;     /* port 0: any free one; NULL: none */
+    const struct option_addresses *tls_addresses; /* the same, with TLS */
     struct tls_context *tls; /* of these; NULL: there are none. The caller closes it afterwards */
-    const int *sockets;      /* bound already: Unix sockets, or what a service manager passed on */
-    size_t socket_count;
+    int unix_socket;         /* bound already; 0: none */
     int64_t request_timeout_ms; /* 0: HTTP_REQUEST_TIMEOUT_MS, and so on */
     int64_t idle_timeout_ms, write_timeout_ms;
     size_t connections_max;         /* 0: HTTP_CONNECTIONS_MAX; never more than files allow */
     size_t connections_per_address; /* 0: a quarter; those of this machine have no limit */
     size_t waits_max;               /* requests that wait; 0: HTTP_WAITS_MAX */
+    size_t memory_max;              /* bytes of requests and answers; 0: HTTP_MEMORY_MAX */
 
     /*
      * Recognises a client by where it comes from and its token, which is empty if it has none:
@@ -322,8 +360,8 @@ int http_listen(uv_loop_t *loop, const struct http_options *o, struct http_serve
 void http_serve(struct http_server *s, const struct route_table *tables, size_t count);
 
 /*
- * Uses other options from now on: the time for a request, the limits on connections and waits, the
- * host names. The rest stays as it was. On the loop.
+ * Uses other options from now on: the time for a request, the limits on connections, waits and
+ * memory, the host names. The rest stays as it was. On the loop.
  */
 void http_change(struct http_server *s, const struct http_options *o);
 

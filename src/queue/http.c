@@ -411,6 +411,7 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
                                     "Messages that came to queues."),
     };
     queue_messages_open(module);
+    module->metrics = queue_metrics_open(module);
     *ret_module = module;
     return 0;
 }
@@ -432,6 +433,7 @@ static void module_reload(void *arg)
 static void module_close(void *arg)
 {
     struct queue_module *module = arg;
+    queue_metrics_close(module->metrics);
     queue_messages_close(module);
     free(module);
 }

@@ -19,6 +19,7 @@ struct queue_module {
     struct periodic *sweep;
     struct message_feed *feed;
     struct counter *messages;
+    struct queue_metrics *metrics;
 };
 
 /* Answers with an error: of the keeper, or of the task store. Another server may lead that one. */
@@ -56,6 +57,10 @@ struct queue_in {
 void queue_post_messages(struct http_request *r);
 void queue_get_messages(struct http_request *r);
 void queue_get_posted(struct http_request *r);
+
+/* metrics.c: how far workers are behind. */
+struct queue_metrics *queue_metrics_open(struct queue_module *m);
+void queue_metrics_close(struct queue_metrics *m);
 
 /* The threads of messages: the feed of new ones, the sweep of old ones. */
 void queue_messages_open(struct queue_module *m);

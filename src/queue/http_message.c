@@ -78,21 +78,12 @@ static struct finding *find_or_add(struct message_feed *n, struct str queue)
     return &n->found[n->found_count++];
 }
 
-static int compare_name(const void *key, const void *name)
-{
-    const struct str *k = key;
-    const char *text = *(char *const *)name;
-    int order = strncmp(k->p, text, k->len);
-    return order ? order : -(text[k->len] != '\0');
-}
-
 /* A made name is that of a queue, perhaps in another namespace. */
 static bool is_queue(const struct message_feed *n, struct str group)
 {
     if (queue_is_made_name(group) || str_eq(group, STR(QUEUE_ERROR)))
         return true;
-    return queue_valid_name(group) && n->queues.count &&
-           bsearch(&group, n->queues.names, n->queues.count, sizeof *n->queues.names, compare_name);
+    return queues_have(&n->queues, group);
 }
 
 static void on_look(void *arg, struct store *s, int64_t now_ms)

@@ -6,7 +6,7 @@
 #include "task/service.h"
 
 /* the owner of posted tasks; their time is now, so anybody may change them */
-enum { CLIENTID = 1, READ_AT_ONCE = 20, SWEEP_AT_ONCE = 1000, SWEEP_ROUNDS_MAX = 1000 };
+enum { READ_AT_ONCE = 20, SWEEP_AT_ONCE = 1000, SWEEP_ROUNDS_MAX = 1000 };
 
 struct message_update {
     int err;
@@ -35,8 +35,9 @@ int queue_messages_post(struct service *s, struct str queue, const struct str *d
     CLEANUP(mem_free) struct task *adds = mem_zalloc((count + 1) * sizeof *adds);
     for (size_t i = 0; i < count; i++)
         adds[i] = (struct task){.group = queue, .data = data[i]};
-    return update(s, &(struct task_update){.clientid = CLIENTID, .adds = adds, .add_count = count},
-                  ret_ids);
+    return update(
+        s, &(struct task_update){.clientid = TASK_MESSAGES, .adds = adds, .add_count = count},
+        ret_ids);
 }
 
 /* Reading, under the service's lock: a few tasks at a time, until there is enough data. */
@@ -134,7 +135,7 @@ static int sweep_page(struct service *s, struct str queue, int64_t before_ms, in
 {
     CLEANUP(queue_message_list_release) struct queue_message_list list = {0};
     int64_t ids[SWEEP_AT_ONCE];
-    struct task_update u = {.clientid = CLIENTID, .deletes = ids};
+    struct task_update u = {.clientid = TASK_MESSAGES, .deletes = ids};
     TRY(queue_messages_read(s, queue, *after, SWEEP_AT_ONCE, &list));
     for (size_t i = 0; i < list.count; i++) {
         *after = list.messages[i].id;

@@ -255,3 +255,17 @@ int queues_list(const struct queues *qs, struct keeper_names *ret_names)
     *ret_names = names;
     return 0;
 }
+
+static int compare_name(const void *key, const void *name)
+{
+    const struct str *k = key;
+    const char *text = *(char *const *)name;
+    int order = strncmp(k->p, text, k->len);
+    return order ? order : -(text[k->len] != '\0');
+}
+
+bool queues_have(const struct keeper_names *names, struct str name)
+{
+    return queue_valid_name(name) && names->count &&
+           bsearch(&name, names->names, names->count, sizeof *names->names, compare_name);
+}

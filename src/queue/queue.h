@@ -87,6 +87,9 @@ int queue_set_last(const struct queues *qs, const char *name, int64_t last, int3
 /* The names of the queues, sorted. Skips invalid names. Empty if there is no namespace. */
 int queues_list(const struct queues *qs, struct keeper_names *ret_names);
 
+/* Whether a sorted list has the name. */
+bool queues_have(const struct keeper_names *names, struct str name);
+
 /* Writes and parses node data. Parsing returns 0 or DAMAGED. */
 void queue_put_last(struct buf *b, int64_t last);
 int queue_parse_id(struct str text, int64_t *ret_id); /* empty: 0 */

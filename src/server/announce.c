@@ -42,7 +42,8 @@ static void say_what_is_kept(const struct serve_options *o, const struct context
 
 void announce_exposed_secrets(const struct serve_options *o)
 {
-    const char *const files[] = {o->token_file, o->zk_auth, o->wire.super_file};
+    const char *zk_key = o->zk_tls.key ? o->zk_tls.key : o->zk_tls.cert;
+    const char *const files[] = {o->token_file, o->zk_auth, o->wire.super_file, zk_key};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i] && secret_is_exposed(files[i]))
             log_event(LOG_LEVEL_WARNING, LOG_FIELDS("exposed", LOG_TEXT_OF("path", files[i])),

@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "base/uv_check.h"
 #include "http/metrics.h"
+#include "keeper/wire/wire.h"
 
 enum { TARGET_LEN_MAX = 256, FROM_SIZE = 96 };
 
@@ -394,4 +395,16 @@ void audit_free(struct audit *a)
     free(a->path);
     pthread_mutex_destroy(&a->lock);
     free(a);
+}
+
+bool audit_wire(void *audit, const struct wire_change *c)
+{
+    CLEANUP(buf_release) struct buf action = {0};
+    buf_printf(&action, "keeper.%s", c->verb);
+    struct audit_event e = {.who = c->who[0] ? c->who : "nobody",
+                            .from = c->from,
+                            .action = buf_text(&action),
+                            .target = c->path,
+                            .outcome = c->refused ? 403 : 0};
+    return !audit_note(audit, &e) || c->refused;
 }

@@ -85,4 +85,8 @@ int audit_note(struct audit *a, const struct audit_event *e);
 void audit_refused(void *audit, const struct http_request *r, int status, enum http_refusal why);
 void audit_answered(void *audit, const struct http_request *r, int status);
 
+/* For wire_rights. False: the change may not be made, because its line cannot be written. */
+struct wire_change;
+bool audit_wire(void *audit, const struct wire_change *c);
+
 #endif

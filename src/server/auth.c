@@ -156,6 +156,8 @@ int auth_make_admin_token(struct auth *a, const char *data_dir, struct err_info 
     struct stat st;
     buf_printf(&path, "%s/" PLACE_ADMIN_TOKEN, data_dir);
     bool there = !lstat(buf_text(&path), &st);
+    if (!there && errno != ENOENT)
+        return err_set_errno(ret_error, errno, "cannot look at %s", path.p);
     bool safe = there && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
     if (there && !safe)
         log_warning("others could read %s: it has a new token now", path.p);
@@ -225,11 +227,25 @@ const atomic_uint_fast64_t *auth_generation(const struct auth *a)
 
 /* Tokens of commands. */
 
-void auth_set_key(struct auth *a, struct str key)
+/* The key is made once, by whoever comes first. One that is too short could be guessed. */
+int auth_load_key(struct auth *a, struct keeper *k)
 {
+    CLEANUP(buf_release) struct buf key = {0};
+    char fresh[AUTH_KEY_LEN + 1];
+    int err = keeper_get(k, AUTH_KEY_NODE, &key, NULL);
+    if (err == DROVER_NO_NODE) {
+        random_hex(fresh, sizeof a->key);
+        TRY(keeper_ensure(k, "/drover", STR("")));
+        err = keeper_ensure(k, AUTH_KEY_NODE, (struct str){fresh, sizeof a->key});
+        if (!err)
+            err = keeper_get(k, AUTH_KEY_NODE, &key, NULL);
+    }
+    TRY(err);
+    if (key.len != sizeof a->key || strspn(buf_text(&key), "0123456789abcdef") != sizeof a->key)
+        return DROVER_DAMAGED;
     LOCKED(&a->lock);
-    memset(a->key, 0, sizeof a->key);
-    memcpy(a->key, key.p, key.len < sizeof a->key ? key.len : sizeof a->key);
+    memcpy(a->key, key.p, sizeof a->key);
+    return 0;
 }
 
 void auth_set_nodes(struct auth *a, auth_runs_fn *runs, void *arg)

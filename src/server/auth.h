@@ -22,7 +22,10 @@
 #include "base/identity.h"
 #include "base/sha2.h"
 #include "http/server.h"
+#include "keeper/keeper.h"
 #include "server/reload.h"
+
+#define AUTH_KEY_NODE "/drover/secret"
 
 enum {
     AUTH_TOKEN_LEN_MIN = 16,
@@ -78,11 +81,12 @@ void auth_replace(struct auth *a, struct auth_token *tokens, size_t count);
 
 /*
  * The tokens of commands: "node-17-1-", the node and its attempt, and a hash of both with the key.
- * `runs` says whether that attempt runs; it is called on the thread that identifies. NULL: none.
+ * The key is in AUTH_KEY_NODE. `runs` says whether that attempt runs; it is called on the thread
+ * that identifies. NULL: none.
  */
 typedef bool auth_runs_fn(void *arg, uint64_t node, uint32_t attempt);
 
-void auth_set_key(struct auth *a, struct str key);
+int auth_load_key(struct auth *a, struct keeper *k); /* makes it if it is missing */
 void auth_set_nodes(struct auth *a, auth_runs_fn *runs, void *arg);
 void auth_node_token(struct auth *a, uint64_t node, uint32_t attempt,
                      char ret_token[AUTH_NODE_TOKEN_SIZE]);

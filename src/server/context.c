@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -24,7 +25,7 @@
 
 #define AUTH_VARIABLE "DROVER_ZK_AUTH"
 
-enum { AUTH_LEN_MAX = 1024 };
+enum { AUTH_LEN_MAX = 1024, RETRY_MS = 500 };
 
 struct lent_session {
     struct lent_session *next; /* an older one */
@@ -41,6 +42,7 @@ struct zookeeper_session {
     uv_work_t connecting;
     char *url, *auth;
     int32_t timeout_ms;
+    struct zookeeper_tls tls;
     struct context *context; /* whose listeners are told; NULL: not open yet */
 
     pthread_mutex_t lock;
@@ -50,7 +52,7 @@ struct zookeeper_session {
 
     struct lent_session *next; /* from the worker thread */
     int next_err;
-    struct err_info next_why;
+    struct err_info next_why, said; /* said: in the log, since the last session */
 };
 
 /* For keeper_options. */
@@ -69,6 +71,13 @@ static void on_event(void *arg, enum keeper_event event, const char *path)
     }
 }
 
+static void on_note(void *arg, const char *line)
+{
+    (void)arg;
+    log_event(LOG_LEVEL_WARNING, LOG_FIELDS("ensemble-tls", LOG_TEXT_OF("error", line)),
+              "no TLS connection to %s", line);
+}
+
 /*
  * Opens a session and watches for its end; setting the watch fails if it has ended already. Waits
  * for the ensemble.
@@ -76,7 +85,7 @@ static void on_event(void *arg, enum keeper_event event, const char *path)
 static int connect_once(struct zookeeper_session *e, struct lent_session **ret_session,
                         struct err_info *ret_error)
 {
-    struct zookeeper_options zo = {.auth = e->auth};
+    struct zookeeper_options zo = {.auth = e->auth, .tls = e->tls, .note = on_note};
     struct keeper_options o = {.timeout_ms = e->timeout_ms, .wake = wake, .wake_arg = &e->wake};
     bool open_to_all = false;
     struct keeper *k;
@@ -115,10 +124,24 @@ static void free_if_closed(uv_handle_t *handle)
     free(e);
 }
 
+/* Some errors come at once: a name that is not known, a certificate that is refused. */
 static void work_connect(uv_work_t *work)
 {
     struct zookeeper_session *e = work->data;
     e->next_err = connect_once(e, &e->next, &e->next_why);
+    if (e->next_err)
+        nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000 * 1000}, NULL);
+}
+
+/* The same line is not repeated. */
+static void say_unreachable(struct zookeeper_session *e)
+{
+    if (!strcmp(e->said.text, e->next_why.text))
+        return;
+    e->said = e->next_why;
+    log_event(LOG_LEVEL_WARNING,
+              LOG_FIELDS("ensemble-unreachable", LOG_TEXT_OF("error", e->said.text)),
+              "%s; trying again", e->said.text);
 }
 
 /* With each new session, and with NULL when one ends. */
@@ -140,11 +163,10 @@ static void after_connect(uv_work_t *work, int status)
             session_close(e->next);
         uv_close((uv_handle_t *)&e->wake, free_if_closed);
     } else if (e->next_err) {
-        log_event(LOG_LEVEL_WARNING,
-                  LOG_FIELDS("ensemble-unreachable", LOG_TEXT_OF("error", e->next_why.text)),
-                  "%s; trying again", e->next_why.text);
+        say_unreachable(e);
         start_connecting(e);
     } else {
+        e->said.text[0] = '\0';
         log_event(LOG_LEVEL_INFO, LOG_FIELDS("session-new", LOG_TEXT_OF("url", e->url)),
                   "a new session on %s", e->url);
         use(e, e->next);
@@ -228,23 +250,23 @@ static int refuse_half_imported(struct keeper *k, const char *url, struct err_in
     return err == DROVER_NO_NODE ? 0 : err_explain(ret_error, err);
 }
 
-int zookeeper_session_open(uv_loop_t *loop, const char *url, const char *auth_file,
-                           int32_t timeout_ms, struct zookeeper_session **ret_ensemble,
-                           struct err_info *ret_error)
+int zookeeper_session_open(uv_loop_t *loop, const struct zookeeper_session_options *o,
+                           struct zookeeper_session **ret_ensemble, struct err_info *ret_error)
 {
     struct zookeeper_session *e = mem_zalloc(sizeof *e);
     struct lent_session *session;
-    int err = zookeeper_auth_read(auth_file, &e->auth, ret_error);
+    int err = zookeeper_auth_read(o->auth_file, &e->auth, ret_error);
     e->loop = loop;
-    e->url = mem_dup(url, strlen(url));
-    e->timeout_ms = timeout_ms;
+    e->url = mem_dup(o->url, strlen(o->url));
+    e->timeout_ms = o->timeout_ms;
+    e->tls = o->tls;
     pthread_mutex_init(&e->lock, NULL);
     UV_CHECK(uv_async_init(loop, &e->wake, on_ensemble_wake));
     e->wake.data = e;
     if (!err)
         err = connect_once(e, &session, ret_error);
     if (!err) {
-        err = refuse_half_imported(session->keeper, url, ret_error);
+        err = refuse_half_imported(session->keeper, o->url, ret_error);
         if (err)
             session_close(session);
     }

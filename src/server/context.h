@@ -23,10 +23,12 @@
 #include "http/server.h"
 #include "keeper/keeper.h"
 #include "keeper/local/local.h"
+#include "keeper/zookeeper/zookeeper.h"
 
 struct audit;
 struct auth;
 struct backup_stream;
+struct dag;
 struct ground;
 struct leader;
 struct policy;
@@ -55,6 +57,7 @@ struct context {
     struct session_table *sessions; /* of clients over HTTP: server/sessions.h */
     struct tokens *tokens;          /* server/tokens.h */
     struct service *tasks;          /* task/service.h */
+    struct dag *dag;                /* dag/service.h; NULL: not open */
     struct leader *leader;          /* server/leader.h; NULL on the embedded keeper */
     const struct policy *policy;    /* of commands: base/policy.h; NULL: not open */
     struct ground *ground;          /* server/ground.h; NULL: not open */
@@ -93,13 +96,16 @@ struct zookeeper_session;
  */
 int zookeeper_auth_read(const char *file, char **ret_auth, struct err_info *ret_error);
 
-/*
- * Connects, and warns if everybody may write below the chroot. The file contains "user:password";
- * NULL: $DROVER_ZK_AUTH, if set. timeout_ms 0: KEEPER_TIMEOUT_DEFAULT_MS.
- */
-int zookeeper_session_open(uv_loop_t *loop, const char *url, const char *auth_file,
-                           int32_t timeout_ms, struct zookeeper_session **ret_ensemble,
-                           struct err_info *ret_error);
+struct zookeeper_session_options {
+    const char *url;
+    const char *auth_file;    /* "user:password"; NULL: $DROVER_ZK_AUTH, if set */
+    int32_t timeout_ms;       /* 0: KEEPER_TIMEOUT_DEFAULT_MS */
+    struct zookeeper_tls tls; /* the names outlive the session */
+};
+
+/* Connects, and warns if everybody may write below the chroot. */
+int zookeeper_session_open(uv_loop_t *loop, const struct zookeeper_session_options *o,
+                           struct zookeeper_session **ret_ensemble, struct err_info *ret_error);
 
 /* Ends the session; all borrowers have returned it. Frees itself: run the loop until then. */
 void zookeeper_session_close(struct zookeeper_session *e);

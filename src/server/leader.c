@@ -13,7 +13,7 @@
 #include "server/context.h"
 #include "server/ground.h"
 
-enum { RETRY_MS = 200 };
+enum { RETRY_MS = 200, DAMAGE_RETRY_MS = 5000 };
 
 struct leader {
     struct context *context;
@@ -85,10 +85,14 @@ static bool wait_for_look(struct leader *l)
     return !l->closing && !l->gone;
 }
 
-/* Waits before the next attempt, whatever changes meanwhile, as long as there is a session. */
-static void wait_for_retry(struct leader *l)
+/*
+ * Waits before the next attempt, whatever changes meanwhile, as long as there is a session. A node
+ * that cannot be read needs somebody to repair it.
+ */
+static void wait_for_retry(struct leader *l, int err)
 {
-    int64_t until = clock_boot_ms() + RETRY_MS;
+    bool damage = err == DROVER_DAMAGED || err == DROVER_NEWER_VERSION;
+    int64_t until = clock_boot_ms() + (damage ? DAMAGE_RETRY_MS : RETRY_MS);
     LOCKED(&l->lock);
     while (!l->gone && !l->closing && clock_boot_ms() < until)
         cond_wait_until(&l->changed, &l->lock, until);
@@ -132,6 +136,7 @@ static int lead(struct candidacy *s)
         }
     }
     set_url(l, "", true);
+    log_event(LOG_LEVEL_INFO, (struct log_fields){.event = "leads"}, "this server leads");
     return 0;
 }
 
@@ -226,7 +231,7 @@ static void stand(struct leader *l, struct keeper *k)
         if (err == DROVER_NO_NODE)
             err = heal(&s);
         if (err && err != DROVER_SESSION_EXPIRED)
-            wait_for_retry(l);
+            wait_for_retry(l, err);
     }
     stop_all(l);
     set_url(l, "", false);
@@ -253,7 +258,7 @@ static void *leader_main(void *arg)
             stand(l, k);
             context_return(l->context, k);
         }
-        wait_for_retry(l);
+        wait_for_retry(l, 0);
     }
     return NULL;
 }

@@ -32,6 +32,8 @@
 #include "server/context.h"
 #include "server/ground.h"
 #include "server/limits.h"
+#include "server/loop_delay.h"
+#include "server/notify.h"
 #include "server/reload.h"
 #include "server/serve.h"
 #include "server/sessions.h"
@@ -46,9 +48,11 @@ struct serve {
     struct buf keeper_url;
     struct unix_socket socket;
     struct certificate certificate;
+    struct notify notify;
     char *next_super; /* while it reloads */
     struct reload reload;
     uv_loop_t loop;
+    struct loop_delay delay;
     uv_signal_t signals[SIGNAL_COUNT];
     uv_idle_t turn; /* while it is active the loop does not block, so there is another turn */
     int64_t seen;   /* changes that were deferred in the last turn */
@@ -117,6 +121,7 @@ static void close_opened(struct serve *s)
         m->open_count--;
         m->all[m->open_count]->close(m->open[m->open_count]);
     }
+    s->context.listener_count = 0; /* the session may end before the context is closed */
 }
 
 /* Without HTTP the modules could not be reached: only the ZooKeeper port is served. */
@@ -171,12 +176,18 @@ static void on_fatal(void *arg, const char *line)
     _exit(1);
 }
 
+static void on_progress(void *arg, const char *what)
+{
+    struct serve *s = arg;
+    notify_progress(&s->notify, what);
+}
+
 static int open_keeper(struct serve *s, struct err_info *ret_error)
 {
-    if (s->options.keeper)
-        return zookeeper_session_open(&s->loop, s->options.keeper, s->options.zk_auth,
-                                      (int32_t)s->options.zk_timeout_ms, &s->context.ensemble,
-                                      ret_error);
+    struct zookeeper_session_options zo = {s->options.keeper, s->options.zk_auth,
+                                           (int32_t)s->options.zk_timeout_ms, s->options.zk_tls};
+    if (zo.url)
+        return zookeeper_session_open(&s->loop, &zo, &s->context.ensemble, ret_error);
     if (s->options.makes_parents && s->options.journal != LOCAL_NONE) {
         CLEANUP(mem_free) char *path = mem_dup(s->options.data, strlen(s->options.data));
         fs_make_parents(path);
@@ -187,7 +198,9 @@ static int open_keeper(struct serve *s, struct err_info *ret_error)
         .snapshot_every = s->options.snapshot_every,
         .reap_ms = s->options.zk_reap_ms,
         .note = on_note,
+        .progress = on_progress,
         .fatal = on_fatal,
+        .arg = s,
     };
     TRY(local_open(&o, &s->context.local, ret_error));
     if (!s->options.loopback_roles || s->options.wire.require_auth)
@@ -207,6 +220,7 @@ static void close_modules(void *arg)
         local_set_defers(s->context.local, false);
         uv_close((uv_handle_t *)&s->turn, NULL);
     }
+    loop_delay_close(&s->delay);
     ground_close(&s->context);
     close_opened(s);
     if (s->context.loop)
@@ -236,7 +250,7 @@ static void close_all(struct serve *s)
  */
 static int open_socket(struct serve *s, struct err_info *ret_error)
 {
-    if (!strcmp(s->options.socket, "none"))
+    if (s->options.socket_fd || !strcmp(s->options.socket, "none"))
         return 0;
     struct unix_socket_options o = {.path = s->options.socket,
                                     .mode = (mode_t)s->options.socket_mode,
@@ -251,13 +265,10 @@ static int open_socket(struct serve *s, struct err_info *ret_error)
 static struct http_options http_options(struct serve *s)
 {
     return (struct http_options){
-        .addresses = s->options.http.items,
-        .address_count = s->options.http.count,
-        .tls_addresses = s->options.https.items,
-        .tls_address_count = s->options.https.count,
+        .addresses = &s->options.http,
+        .tls_addresses = &s->options.https,
         .tls = s->certificate.tls,
-        .sockets = &s->socket.fd,
-        .socket_count = s->socket.path ? 1 : 0,
+        .unix_socket = s->socket.path ? s->socket.fd : s->options.socket_fd,
         .request_timeout_ms = s->options.http_timeout_ms,
         .connections_max = (size_t)s->options.connections_max,
         .identify = auth_identify,
@@ -268,6 +279,7 @@ static struct http_options http_options(struct serve *s)
         .audit_arg = s->context.audit,
         .connections_per_address = (size_t)s->options.connections_per_address,
         .waits_max = (size_t)s->options.waits_max,
+        .memory_max = (size_t)(s->options.memory - limits_wire_memory(&s->options)),
         .hosts = s->options.http_hosts.items,
         .host_count = s->options.http_hosts.count,
         .metrics = s->context.metrics,
@@ -287,9 +299,9 @@ static int listen_http(struct serve *s, struct err_info *ret_error)
     TRY(auth_open(&rights, &s->context.auth, ret_error));
     reload_add(&s->reload, auth_reload_hook(s->context.auth));
     TRY(open_socket(s, ret_error));
-    if (!s->options.http.count && !s->options.https.count && !s->socket.path)
-        return 0;
     struct http_options o = http_options(s);
+    if (!o.addresses->count && !o.tls_addresses->count && !o.unix_socket)
+        return 0;
     return http_listen(&s->loop, &o, &s->context.http, ret_error);
 }
 
@@ -300,19 +312,6 @@ static struct identity *identify_wire(void *arg, bool is_loopback,
     struct http_peer peer = {
         .is_loopback = is_loopback, .user = (uid_t)-1, .certificate = certificate};
     return auth_identify(arg, &peer, token);
-}
-
-/* False: it cannot be kept in the audit log, so it may not be made. */
-static bool audit_wire(void *audit, const struct wire_change *c)
-{
-    CLEANUP(buf_release) struct buf action = {0};
-    buf_printf(&action, "keeper.%s", c->verb);
-    struct audit_event e = {.who = c->who[0] ? c->who : "nobody",
-                            .from = c->from,
-                            .action = buf_text(&action),
-                            .target = c->path,
-                            .outcome = c->refused ? 403 : 0};
-    return !audit_note(audit, &e) || c->refused;
 }
 
 /* Reload. */
@@ -341,12 +340,15 @@ static void use_options(void *arg)
     s->options.connections_max = o->connections_max;
     s->options.connections_per_address = o->connections_per_address;
     s->options.waits_max = o->waits_max;
+    s->options.memory = o->memory;
     struct http_options http = http_options(s);
+    struct wire_options wire = o->wire;
+    wire.memory_max = limits_wire_memory(&s->options);
     log_begin((enum log_format)o->log_format, (enum log_level)o->log_level);
     if (s->context.http)
         http_change(s->context.http, &http);
     if (s->context.wire)
-        wire_change(s->context.wire, &o->wire, s->next_super);
+        wire_change(s->context.wire, &wire, s->next_super);
     if (s->context.sessions)
         sessions_set_max(s->context.sessions, (size_t)o->wire.sessions_max);
     if (s->context.local)
@@ -375,7 +377,8 @@ static void note_reload(void *arg)
 static void on_hangup(struct serve *s)
 {
     log_info("reloading: received SIGHUP");
-    reload_run(&s->reload);
+    notify_reloading(&s->notify);
+    notify_reloaded(&s->notify, reload_run(&s->reload));
 }
 
 /* Run and end. */
@@ -392,6 +395,7 @@ static void on_signal(uv_signal_t *handle, int number)
     const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
     log_event(LOG_LEVEL_INFO, LOG_FIELDS("stopping", LOG_TEXT_OF("signal", name)),
               "stopping: received %s", name);
+    notify_stopping(&s->notify, "stopping");
     close_all(s);
 }
 
@@ -414,9 +418,12 @@ static int start(struct serve *s, struct err_info *ret_error)
     s->options.wire.rights = (struct wire_rights){identify_wire, auth_generation(s->context.auth),
                                                   s->context.auth, audit_wire, s->context.audit};
     s->options.wire.tls = s->certificate.tls;
+    s->options.wire.memory_max = limits_wire_memory(&s->options);
     if (s->options.wire.listen.count || s->options.wire.tls_listen.count)
         TRY(wire_listen(&s->loop, &s->options.wire, &s->context.wire, ret_error));
+    notify_progress(&s->notify, "opening the keeper");
     TRY(open_keeper(s, ret_error));
+    notify_progress(&s->notify, "opening the modules");
     TRY(open_modules(s, ret_error));
     TRY(announce_to_audit(&s->options, &s->context, ret_error));
     s->started = true;
@@ -431,6 +438,7 @@ static void release(struct serve *s)
     metrics_free(s->context.metrics);
     buf_release(&s->keeper_url);
     unix_socket_close(&s->socket);
+    notify_close(&s->notify);
     certificate_close(&s->certificate);
     auth_close(s->context.auth);
     audit_free(s->context.audit);
@@ -443,8 +451,10 @@ int serve(const struct serve_options *o)
     struct err_info e;
     signal(SIGPIPE, SIG_IGN); /* a closed connection is an error of the write */
     file_limit_raise();
+    notify_open(&s.notify);
     UV_CHECK(uv_loop_init(&s.loop));
     s.context.metrics = metrics_new();
+    loop_delay_open(&s.delay, &s.loop, s.context.metrics);
     s.modules.context = &s.context;
     s.context.reload = &s.reload;
     reload_add(&s.reload, (struct reload_hook){prepare_options, use_options, cancel_options, &s});
@@ -452,9 +462,12 @@ int serve(const struct serve_options *o)
     s.context.sessions_max = (size_t)o->wire.sessions_max;
     int err = start(&s, &e);
     if (err) {
+        while (s.context.local && local_has_failed(s.context.local))
+            pause(); /* on_fatal(), on another thread, says why and ends the process */
         log_event(LOG_LEVEL_ERROR,
                   LOG_FIELDS("start-failed", LOG_TEXT_OF("error", drover_err_name(err))), "%s",
                   e.text);
+        notify_stopping(&s.notify, e.text);
         close_all(&s);
     } else {
         if (s.context.wire)
@@ -462,6 +475,7 @@ int serve(const struct serve_options *o)
         certificate_watch(&s.certificate, &s.loop, &s.reload);
         catch_signals(&s);
         announce_start(&s.options, &s.context);
+        notify_begin(&s.notify, &s.loop, &s.modules);
     }
     uv_run(&s.loop, UV_RUN_DEFAULT);
     release(&s);

@@ -8,6 +8,7 @@
 #include "base/tls.h"
 #include "keeper/local/local.h"
 #include "keeper/wire/wire.h"
+#include "keeper/zookeeper/zookeeper.h"
 #include "server/auth.h"
 
 struct module;
@@ -17,6 +18,7 @@ struct serve_options {
     const char *data;                    /* the data directory */
     bool makes_parents;                  /* its parents are made if they are missing */
     const char *keeper, *zk_auth;        /* of an ensemble; NULL: the embedded keeper */
+    struct zookeeper_tls zk_tls;         /* likewise */
     int journal;                         /* enum local_mode */
     struct option_addresses http, https; /* where to listen */
     bool insecure_network;               /* http may be other than loopback */
@@ -25,6 +27,7 @@ struct serve_options {
     struct wire_options wire;
     const char *socket;     /* the path of the Unix socket, or "none" */
     bool socket_is_default; /* another server may have it */
+    int socket_fd;          /* a Unix socket that listens already, instead; 0: none */
     int64_t socket_mode;
     const char *socket_group;      /* NULL: that of the process */
     unsigned loopback_roles;       /* of a request without a token */
@@ -33,6 +36,7 @@ struct serve_options {
     struct option_list http_hosts; /* further names of this server */
     int64_t snapshot_every, http_timeout_ms, zk_timeout_ms, zk_reap_ms; /* or 0 */
     int64_t connections_max, connections_per_address, waits_max;        /* or 0 */
+    int64_t memory;                      /* of requests and answers, of both ports; or 0 */
     int log_format, log_level;           /* enum log_format, enum log_level */
     const struct module *const *modules; /* at most MODULES_MAX, then NULL */
     const struct reload_source *source;  /* of all this, for SIGHUP */

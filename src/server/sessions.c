@@ -191,19 +191,23 @@ static void entry_free(struct session_table *t, struct http_session *g)
     free(g);
 }
 
-static size_t count_sessions(struct session_table *t)
+size_t sessions_count(struct session_table *t)
 {
-    if (t->o.local)
-        return local_sessions(t->o.local);
     LOCKED(&t->lock);
     return t->len;
+}
+
+/* Those that the maximum is about. */
+static size_t count_limited(struct session_table *t)
+{
+    return t->o.local ? local_sessions(t->o.local) : sessions_count(t);
 }
 
 int sessions_create(struct session_table *t, int32_t timeout_ms, struct session_info *ret_info)
 {
     struct keeper_options o = {.timeout_ms = granted_timeout(timeout_ms)};
     struct http_session *g;
-    if (count_sessions(t) >= t->max)
+    if (count_limited(t) >= t->max)
         return DROVER_TOO_MANY;
     TRY(entry_connect(t, &o, &g));
     LOCKED(&t->lock);

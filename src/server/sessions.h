@@ -63,6 +63,9 @@ struct session_info {
 struct session_table *sessions_open(const struct sessions_options *o);
 void sessions_close(struct session_table *t);
 
+/* How many there are in the table. Any thread. */
+size_t sessions_count(struct session_table *t);
+
 /* Another maximum, as in the options; sessions beyond it stay. Any thread. */
 void sessions_set_max(struct session_table *t, size_t max);
 

@@ -1,22 +1,34 @@
 #include "server/status.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "http/metrics.h"
 #include "server/ground.h"
+#include "server/process.h"
+#include "server/sessions.h"
 
 static void get_healthz(struct http_request *r)
 {
     http_reply(r, 200, STR("{\"status\":\"ok\"}"));
 }
 
-/* What the server waits for: the keeper, or a module; NULL: nothing. */
-static const char *waits_for(struct module_set *m)
+/* What the embedded keeper has not enough of, so that it refuses changes; NULL: nothing. */
+static const char *lacks(struct local *l)
+{
+    switch (l ? local_shortage(l) : 0) {
+    case 0:
+        return NULL;
+    case DROVER_TOO_MANY:
+        return "file descriptors: changes that add are refused";
+    default:
+        return "room on the disk: changes that add are refused, deletions go on";
+    }
+}
+
+const char *status_starting(struct module_set *m)
 {
     struct keeper *k = context_keeper(m->context);
     if (!k)
@@ -26,6 +38,12 @@ static const char *waits_for(struct module_set *m)
         if (m->all[i]->ready && !m->all[i]->ready(m->open[i]))
             return m->all[i]->name;
     return ground_is_whole(m->context) ? NULL : "nodes that another client has deleted";
+}
+
+const char *status_waits_for(struct module_set *m)
+{
+    const char *lack = lacks(m->context->local);
+    return lack ? lack : status_starting(m);
 }
 
 static void answer_ready(struct http_request *r, const char *waiting)
@@ -75,7 +93,7 @@ static int probe_ensemble(struct context *h, struct http_request *r)
 static void get_readyz(struct http_request *r)
 {
     struct module_set *m = r->arg;
-    const char *waiting = waits_for(m);
+    const char *waiting = status_waits_for(m);
     if (waiting || m->context->local)
         answer_ready(r, waiting);
     else if (probe_ensemble(m->context, r))
@@ -105,8 +123,8 @@ static const struct {
     const char *name, *type, *help;
     size_t at;
 } STATS[] = {
-    STAT(zxid, "drover_keeper_zxid", "counter", "The newest transaction."),
-    STAT(durable_zxid, "drover_keeper_durable_zxid", "counter",
+    STAT(zxid, "drover_keeper_zxid", "gauge", "The newest transaction."),
+    STAT(durable_zxid, "drover_keeper_durable_zxid", "gauge",
          "The newest transaction that is on disk."),
     STAT(nodes, "drover_keeper_nodes", "gauge", "Nodes in the tree."),
     STAT(sessions, "drover_keeper_sessions", "gauge", "Sessions."),
@@ -116,6 +134,12 @@ static const struct {
          "Records written to the journal."),
     STAT(journal_bytes, "drover_journal_bytes_total", "counter", "Bytes written to the journal."),
     STAT(journal_syncs, "drover_journal_syncs_total", "counter", "Syncs of the journal."),
+    STAT(is_full, "drover_journal_full", "gauge",
+         "1 while there is no room for what is added: such changes are refused."),
+    STAT(replay_segments, "drover_journal_replay_segments", "gauge",
+         "Segments of the journal that a start would read."),
+    STAT(reserve_bytes, "drover_journal_reserve_bytes", "gauge",
+         "Room on the disk that is kept back for deletions and a start."),
     STAT(snapshots, "drover_snapshots_total", "counter", "Snapshots written."),
     STAT(snapshot_zxid, "drover_snapshot_zxid", "gauge",
          "The transaction at which the newest snapshot begins."),
@@ -134,6 +158,35 @@ static void collect_keeper(void *arg, struct buf *page)
     }
 }
 
+/* 0: there is none. */
+static double read_snapshot_time(void *arg)
+{
+    struct local_stats stats;
+    local_stats(arg, &stats);
+    return (double)stats.snapshot_ms / 1000;
+}
+
+static void journal_metrics(struct metrics *to, struct local *l)
+{
+    struct local_stats stats;
+    local_stats(l, &stats);
+    if (!stats.rounds)
+        return;
+    metrics_show_histogram(to, "drover_journal_round_seconds", NULL,
+                           "Time to write a round of records, and to sync it.", stats.rounds);
+    metrics_show_histogram(to, "drover_snapshot_seconds", NULL, "Time to take a snapshot.",
+                           stats.snapshot_times);
+    metrics_read(to, "drover_snapshot_timestamp_seconds", "gauge", NULL,
+                 "When the newest snapshot was complete, in seconds since the epoch; 0: there is "
+                 "none.",
+                 read_snapshot_time, l);
+}
+
+static double read_sessions(void *arg)
+{
+    return (double)sessions_count(arg);
+}
+
 static double read_version(void *arg)
 {
     (void)arg;
@@ -142,30 +195,20 @@ static double read_version(void *arg)
 
 static double read_ready(void *arg)
 {
-    return !waits_for(arg);
-}
-
-static double read_resident(void *arg)
-{
-    FILE *in = fopen("/proc/self/statm", "re");
-    unsigned long pages = 0;
-    (void)arg;
-    if (in) {
-        if (fscanf(in, "%*u %lu", &pages) != 1)
-            pages = 0;
-        fclose(in);
-    }
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+    return !status_waits_for(arg);
 }
 
 void status_metrics(struct module_set *m)
 {
     struct metrics *to = m->context->metrics;
-    metrics_read(to, "drover_info", "gauge", "version=\"" DROVER_VERSION "\"", "The version.",
+    metrics_read(to, "drover_build_info", "gauge", "version=\"" DROVER_VERSION "\"", "The version.",
                  read_version, NULL);
     metrics_read(to, "drover_ready", "gauge", NULL, "1 when /readyz says so.", read_ready, m);
-    metrics_read(to, "process_resident_memory_bytes", "gauge", NULL, "Memory in use.",
-                 read_resident, NULL);
-    if (m->context->local)
+    metrics_read(to, "drover_http_sessions", "gauge", NULL, "Sessions of clients over HTTP.",
+                 read_sessions, m->context->sessions);
+    process_metrics(to);
+    if (m->context->local) {
         metrics_collector(to, collect_keeper, m->context);
+        journal_metrics(to, m->context->local);
+    }
 }

@@ -16,6 +16,19 @@ struct module_set {
     size_t open_count;
 };
 
+/*
+ * What keeps the server from being ready: the keeper, a module, or a full disk; NULL: nothing. This
+ * alone decides, for GET /readyz, the metrics, a service manager and drover doctor. GET /readyz
+ * also asks an ensemble whether it answers. On the loop.
+ */
+const char *status_waits_for(struct module_set *m);
+
+/*
+ * The same without what only an operator can change: a server with a full disk has started, and
+ * must not be ended because it has not.
+ */
+const char *status_starting(struct module_set *m);
+
 struct route_table status_routes(struct module_set *m);
 void status_metrics(struct module_set *m);
 

@@ -15,11 +15,9 @@
 #include "server/ground.h"
 
 #define ROOT "/drover/tokens"
-#define SECRET "/drover/secret"
 
 enum {
     VERSION = 1,
-    SECRET_LEN = 64,
     IDLE_MS = 3600 * 1000, /* it is woken when tokens change */
     RETRY_MS = 500,
     NAME_LEN_MAX = 64,
@@ -168,24 +166,6 @@ static int load(struct tokens *t, struct keeper *k)
     return err;
 }
 
-/* The key is made once, by whoever comes first. */
-static int load_secret(struct tokens *t, struct keeper *k)
-{
-    CLEANUP(buf_release) struct buf data = {0};
-    char fresh[SECRET_LEN + 1];
-    int err = keeper_get(k, SECRET, &data, NULL);
-    if (err == DROVER_NO_NODE) {
-        random_hex(fresh, SECRET_LEN);
-        TRY(keeper_ensure(k, "/drover", STR("")));
-        err = keeper_ensure(k, SECRET, (struct str){fresh, SECRET_LEN});
-        if (!err)
-            err = keeper_get(k, SECRET, &data, NULL);
-    }
-    TRY(err);
-    auth_set_key(t->context->auth, buf_str(&data));
-    return 0;
-}
-
 /* Following. */
 
 static void on_change(void *arg, enum keeper_event event, const char *path)
@@ -218,23 +198,32 @@ static void give_back(struct tokens *t)
 }
 
 /* The watch is set before the tokens are read, so no change is missed. */
-static int follow(struct tokens *t)
+static int follow(struct tokens *t, struct err_info *e)
 {
     if (atomic_exchange(&t->ended, false))
         give_back(t);
     if (!t->k)
         t->k = context_keeper(t->context);
     if (!t->k)
-        return DROVER_CLOSED;
+        return err_explain(e, DROVER_CLOSED);
+    int err = auth_load_key(t->context->auth, t->k);
+    if (err)
+        return err_set(e, err, "cannot read " AUTH_KEY_NODE ": %s", drover_err_message(err));
     if (!t->watch)
-        TRY(keeper_watch(t->k, ROOT, KEEPER_WATCH_CHILDREN, on_change, t, &t->watch));
-    TRY(load_secret(t, t->k));
-    return load(t, t->k);
+        err = keeper_watch(t->k, ROOT, KEEPER_WATCH_CHILDREN, on_change, t, &t->watch);
+    if (!err)
+        err = load(t, t->k);
+    return err ? err_set(e, err, "cannot read " ROOT ": %s", drover_err_message(err)) : 0;
 }
 
+/* A lost connection heals, and others report it; damage needs somebody. */
 static void on_turn(struct periodic *thread, void *arg)
 {
-    periodic_next(thread, follow(arg) ? RETRY_MS : IDLE_MS);
+    struct err_info e;
+    int err = follow(arg, &e);
+    if (err == DROVER_DAMAGED)
+        log_error("%s", e.text);
+    periodic_next(thread, err ? RETRY_MS : IDLE_MS);
 }
 
 /* Routes. */
@@ -421,8 +410,11 @@ static void get_identity(struct http_request *r)
 
 #define IN struct token_in
 #define PATTERNS(scope, name, help)                                                                \
-    FIELD_TEXTS(IN_BODY, IN, patterns[scope], pattern_count[scope], name, 0, SCOPE_PATTERNS_MAX,   \
-                help)
+    FIELD_LIST_(IN_BODY, IN, patterns[scope], pattern_count[scope], name, 0, SCOPE_PATTERNS_MAX,   \
+                help, &PATTERN, sizeof(struct str))
+
+static const struct route_field PATTERN = {
+    .kind = FIELD_KIND_TEXT, .min = 1, .max = SCOPE_PATTERN_LEN_MAX};
 
 static const struct route ROUTES[] = {
     {METHOD_POST, "/v1/tokens", post_token, ROLE_ADMIN | ROUTE_WORKER,
@@ -462,13 +454,14 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     t->context = h;
     pthread_mutex_init(&t->loading, NULL);
     ground_own(h, ROOT);
-    ground_own(h, SECRET);
-    int err = h->local ? follow(t) : 0; /* an ensemble may not answer yet: the thread tries */
+    ground_own(h, AUTH_KEY_NODE);
+    /* An ensemble may not answer yet: the thread tries. */
+    int err = h->local ? follow(t, ret_error) : 0;
     if (err) {
         give_back(t);
         pthread_mutex_destroy(&t->loading);
         free(t);
-        return err_set(ret_error, err, "cannot read " ROOT ": %s", drover_err_message(err));
+        return err;
     }
     context_listen(h, on_session, h);
     t->thread = periodic_start("tokens", 0, on_turn, t);

@@ -91,6 +91,13 @@ void claim_queue_mark(struct claim_queue *w, struct claim_group *g)
     w->dirty = g;
 }
 
+void claim_queue_mark_all(struct claim_queue *w)
+{
+    for (uint32_t i = 1; i < w->group_top; i++)
+        if (w->groups[i]->first)
+            claim_queue_mark(w, w->groups[i]);
+}
+
 /* A marked group without claims is only dropped. */
 struct claim_group *claim_queue_next_marked(struct claim_queue *w)
 {

@@ -57,6 +57,7 @@ struct claim_group *claim_queue_group(struct claim_queue *w, struct str name);
 
 /* Marks a group as one whose claims may find a task; and takes the next marked one. */
 void claim_queue_mark(struct claim_queue *w, struct claim_group *g);
+void claim_queue_mark_all(struct claim_queue *w);
 struct claim_group *claim_queue_next_marked(struct claim_queue *w);
 
 /* When the group's next task becomes available; INT64_MAX: unknown. */

@@ -136,7 +136,7 @@ static void on_commit(void *arg, int err, const struct keeper_result *results, s
     if (!s)
         return;
     pthread_mutex_lock(&s->lock);
-    int64_t due_ms = claim_queue_due_ms(&s->waiting);
+    int64_t due_ms = service_next_due_ms(s);
     if (s->sent == sent) { /* it was not abandoned just now */
         s->sent = NULL;
         committed(s, err, results);
@@ -189,8 +189,8 @@ static int64_t last_id(const struct service *s)
 {
     int64_t last = store_last_id(s->store);
     for (const struct task_request *r = s->batch.first; r; r = r->own.next)
-        if (service_has_changes(r) && r->own.txn->task_count)
-            last = r->own.txn->tasks[r->own.txn->task_count - 1].id;
+        if (service_has_changes(r) && r->own.txn->last_id > last)
+            last = r->own.txn->last_id;
     return last;
 }
 

@@ -10,6 +10,7 @@
 #include "task/service.h"
 
 extern const struct module task_module;
+extern const struct module task_v1_module; /* http_v1.h; opened after it */
 
 /* task_metrics.c: tasks by group and state, and counts of requests. */
 struct task_metrics {

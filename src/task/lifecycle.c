@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "task/service_impl.h"
+#include "task/settings_json.h"
 
 enum { READERS = 16 };
 
@@ -61,6 +62,7 @@ static int make_ground(struct task_load *l)
     size_t len = task_node_head_encode(&first, head);
     TRY(make_node(l, TASK_NODE_ROOT, STR("")));
     TRY(make_node(l, REQUEST_LOG_ROOT, STR("")));
+    TRY(make_node(l, SETTINGS_ROOT, STR("")));
     return make_node(l, TASK_NODE_HEAD, (struct str){head, len});
 }
 
@@ -74,8 +76,13 @@ static int get(struct task_load *l, const char *path, struct buf *b)
 static int read_slot(struct task_load *l, int64_t slot, const char *path, struct buf *b)
 {
     struct task t;
+    struct task_extra extra;
+    struct str payload;
+    bool has_tail;
     TRY(get(l, path, b));
-    TRY(task_node_decode(buf_str(b), &t));
+    TRY(task_node_decode(buf_str(b), &t, &payload, &has_tail));
+    TRY(task_payload_decode(payload, has_tail, &extra, &t.data));
+    t.extra = has_tail ? &extra : NULL;
     LOCKED(&l->lock);
     task_tree_found_slot(l->tree, slot);
     return store_restore(l->store, slot, &t, l->now_ms);
@@ -84,7 +91,6 @@ static int read_slot(struct task_load *l, int64_t slot, const char *path, struct
 /* An empty bucket that is not the newest is not Drover's, and harmless. */
 static void load_bucket(struct task_load *l, const char *name, struct buf *b)
 {
-    static const char what[] = "read the task in";
     int64_t bucket = task_node_number(name);
     CLEANUP(keeper_names_release) struct keeper_names slots = {0};
     char path[TASK_NODE_PATH_SIZE];
@@ -92,7 +98,7 @@ static void load_bucket(struct task_load *l, const char *name, struct buf *b)
     if (bucket < 0)
         return;
     task_node_bucket_path(path, bucket);
-    int err = check(l, keeper_children(l->keeper, path, &slots, NULL), what, path);
+    int err = check(l, keeper_children(l->keeper, path, &slots, NULL), "read", path);
     if (err)
         return;
     pthread_mutex_lock(&l->lock);
@@ -103,7 +109,7 @@ static void load_bucket(struct task_load *l, const char *name, struct buf *b)
         if (slot < 0 || task_node_bucket(slot) != bucket)
             continue;
         task_node_path(path, slot);
-        err = check(l, read_slot(l, slot, path, b), what, path);
+        err = check(l, read_slot(l, slot, path, b), "read the task in", path);
     }
 }
 
@@ -137,19 +143,47 @@ static int load_slots(struct task_load *l)
     return l->err;
 }
 
+static int read_request(struct task_load *l, uint32_t place, const char *path, struct buf *b)
+{
+    TRY(get(l, path, b));
+    return request_log_restore(&l->tree->requests, place, buf_str(b));
+}
+
 static int read_requests(struct task_load *l)
 {
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
     CLEANUP(buf_release) struct buf b = {0};
-    TRY(keeper_children(l->keeper, REQUEST_LOG_ROOT, &names, NULL));
+    TRY(check(l, keeper_children(l->keeper, REQUEST_LOG_ROOT, &names, NULL), "read",
+              REQUEST_LOG_ROOT));
     for (size_t i = 0; i < names.count; i++) {
         int64_t place = task_node_number(names.names[i]);
         char path[TASK_NODE_PATH_SIZE];
         if (place < 0 || place >= REQUEST_LOG_MAX)
             continue;
         snprintf(path, sizeof path, "%s/%" PRId64, REQUEST_LOG_ROOT, place);
-        TRY(get(l, path, &b));
-        TRY(request_log_restore(&l->tree->requests, (uint32_t)place, buf_str(&b)));
+        TRY(check(l, read_request(l, (uint32_t)place, path, &b), "read the request in", path));
+    }
+    return 0;
+}
+
+/* Each failure names its node. */
+static int load_settings(struct task_load *l)
+{
+    CLEANUP(keeper_names_release) struct keeper_names names = {0};
+    CLEANUP(buf_release) struct buf b = {0};
+    CLEANUP(arena_release) struct arena a = {0};
+    int err = keeper_children(l->keeper, SETTINGS_ROOT, &names, NULL);
+    if (err)
+        return check(l, err, "read", SETTINGS_ROOT);
+    for (size_t i = 0; i < names.count; i++) {
+        const char *path = arena_printf(&a, "%s/%s", SETTINGS_ROOT, names.names[i]);
+        struct task_settings settings;
+        struct str pattern;
+        err = get(l, path, &b);
+        if (!err)
+            err = settings_read_node(buf_str(&b), &a, &pattern, &settings);
+        TRY(check(l, err, "read the settings in", path));
+        store_set_settings(l->store, pattern, &settings);
     }
     return 0;
 }
@@ -185,11 +219,12 @@ static int load_tasks(struct task_load *l)
     TRY(make_ground(l));
     TRY(check(l, read_head(l), "read", TASK_NODE_HEAD));
     TRY(use_head(l));
+    TRY(load_settings(l));
     TRY(load_slots(l));
-    return check(l, read_requests(l), "read the requests in", REQUEST_LOG_ROOT);
+    return read_requests(l);
 }
 
-/* The data of a task, from the embedded keeper's tree. */
+/* The payload of a task, from the embedded keeper's tree. */
 static int fetch(void *arg, int64_t slot, struct buf *b)
 {
     struct service *s = arg;
@@ -197,10 +232,12 @@ static int fetch(void *arg, int64_t slot, struct buf *b)
     char path[TASK_NODE_PATH_SIZE];
     size_t len = task_node_path(path, slot);
     struct task t;
+    struct str payload;
+    bool has_tail;
     TRY(keeper_peek(s->keeper, (struct str){path, len}, b));
-    TRY(task_node_decode((struct str){b->p + before, b->len - before}, &t));
-    memmove(b->p + before, t.data.p, t.data.len);
-    b->len = before + t.data.len;
+    TRY(task_node_decode((struct str){b->p + before, b->len - before}, &t, &payload, &has_tail));
+    memmove(b->p + before, payload.p, payload.len);
+    b->len = before + payload.len;
     return 0;
 }
 
@@ -288,6 +325,7 @@ int service_open(const struct service_options *o, struct service **ret_service,
     cond_init(&s->finished);
     claim_queue_init(&s->waiting);
     random_fill(&s->random, sizeof s->random);
+    s->sweep = sweep_new(s);
     int err = o->keeper ? open_local(s, ret_error) : 0;
     if (err)
         service_close(s);
@@ -349,7 +387,9 @@ void service_close(struct service *s)
         task_txn_release(s->spare[--s->spare_count]);
         free(s->spare[s->spare_count]);
     }
+    tallies_free(s->tallies);
     free((char *)s->fence.path.p);
+    free(s->sweep);
     pthread_cond_destroy(&s->finished);
     pthread_mutex_destroy(&s->lock);
     free(s);
@@ -385,6 +425,13 @@ void service_observe(struct service *s, const struct service_observer *o)
     s->observer = *o;
 }
 
+void service_watch(struct service *s, service_event_fn *event, void *arg)
+{
+    LOCKED(&s->lock);
+    s->event = event;
+    s->event_arg = arg;
+}
+
 size_t service_wanted(struct service *s, struct str group, size_t max)
 {
     size_t count = 0;
@@ -401,6 +448,36 @@ void service_look(struct service *s, void (*look)(void *arg, struct store *s, in
     LOCKED(&s->lock);
     if (s->store)
         look(arg, s->store, service_now_ms(s));
+}
+
+void service_tally(struct service *s)
+{
+    LOCKED(&s->lock);
+    s->tallies = tallies_new();
+}
+
+void service_fold(struct service *s, const char *label, bool (*has)(void *arg, struct str group),
+                  void *arg)
+{
+    LOCKED(&s->lock);
+    if (s->tallies)
+        tallies_fold(s->tallies, label, has, arg);
+}
+
+void service_unfold(struct service *s, const void *arg)
+{
+    LOCKED(&s->lock);
+    if (s->tallies)
+        tallies_unfold(s->tallies, arg);
+}
+
+void service_look_at_tallies(struct service *s,
+                             void (*look)(void *arg, struct task_tallies *t, struct store *store,
+                                          int64_t now_ms),
+                             void *arg)
+{
+    LOCKED(&s->lock);
+    look(arg, s->tallies, s->store, service_now_ms(s));
 }
 
 void service_stats(struct service *s, struct service_stats *ret_stats)

@@ -49,8 +49,18 @@ static void observe(const struct service *s, const struct task_request *r)
     if (!s->observer.changed || !t || r->own.err || r->kind == TASK_READ || r->update.manage)
         return;
     for (size_t i = 0; i < t->change_count; i++)
-        if (t->changes[i].kind == TXN_SET && t->tasks[t->changes[i].task].managed)
-            s->observer.changed(s->observer.arg, t->changes[i].slot, &t->tasks[t->changes[i].task]);
+        if (t->changes[i].kind == TXN_SET && t->changes[i].task->managed)
+            s->observer.changed(s->observer.arg, t->changes[i].slot, t->changes[i].task);
+}
+
+/* Tells the watcher what has changed. */
+static void publish(const struct service *s, const struct task_request *r)
+{
+    const struct task_txn *t = r->own.txn;
+    if (!s->event || !t || r->own.err || r->own.known)
+        return;
+    for (size_t i = 0; i < t->change_count; i++)
+        s->event(s->event_arg, &t->changes[i]);
 }
 
 /* The request may be freed by its `done`, unless a thread waits in service_call(). */
@@ -61,10 +71,11 @@ static void finish(struct service *s, struct task_request *r)
     bool called = r->own.called;
     if (!called)
         observe(s, r);
+    publish(s, r);
     if (t && !reply.err) {
         reply.tasks = t->tasks;
         reply.task_count = t->task_count;
-    } else if (t && reply.err == DROVER_REFUSED) {
+    } else if (t && (reply.err == DROVER_REFUSED || reply.err == DROVER_GROUP_FULL)) {
         reply.errors = t->errors;
         reply.error_count = t->error_count;
     }
@@ -129,28 +140,29 @@ static struct request_key key_of(const struct task_request *r)
     return (struct request_key){clientid, r->requestid, r->request_hash};
 }
 
-/* Adds the data to an answer from the request log, which has none. */
+/*
+ * Adds the data to an answer from the request log, which has none: that of the task if it still
+ * exists, else that of the request. A claimed task that has changed since is left out.
+ */
 static int fill_data(struct service *s, const struct task_request *r, struct task_txn *t)
 {
     const struct task_update *u = &r->update;
-    CLEANUP(buf_release) struct buf scratch = {0};
-    size_t kept = 0;
-    if (r->kind == TASK_UPDATE) {
-        for (size_t i = 0; i < t->task_count && i < u->add_count + u->update_count; i++)
-            t->tasks[i].data =
-                i < u->add_count ? u->adds[i].data : u->updates[i - u->add_count].data;
-        return 0;
-    }
+    size_t given = r->kind == TASK_UPDATE ? u->add_count + u->update_count : 0, kept = 0;
     for (size_t i = 0; i < t->task_count; i++) {
         struct task now;
-        scratch.len = 0;
-        int err = store_get(s->store, t->tasks[i].id, &scratch, &now);
-        if (err == DROVER_NO_TASK)
-            continue;
-        if (err)
+        int err = store_get(s->store, t->tasks[i].id, &t->arena, &now);
+        if (err && err != DROVER_NO_TASK)
             return err;
-        t->tasks[kept] = t->tasks[i];
-        t->tasks[kept++].data = (struct str){arena_text(&t->arena, now.data), now.data.len};
+        if (err && i >= given)
+            continue;
+        if (err) {
+            const struct task *sent =
+                i < u->add_count ? &u->adds[i] : &u->updates[i - u->add_count];
+            now = t->tasks[i];
+            now.data = sent->data;
+            now.extra = sent->extra;
+        }
+        t->tasks[kept++] = now;
     }
     t->task_count = kept;
     return 0;
@@ -180,7 +192,7 @@ static int run_claim(struct service *s, struct task_request *r, int64_t now_ms)
 {
     struct task_claim c = r->claim;
     if (r->own.deleted)
-        c.delete_count = 0;
+        c.delete_count = c.edit_count = 0;
     int err = store_claim(s->store, &c, now_ms, &s->random, r->own.txn);
     if (err || r->own.txn->task_count)
         return err;
@@ -200,8 +212,14 @@ static int check(struct service *s, struct task_request *r, int64_t now_ms)
     r->own.known = found > 0;
     if (found)
         return found > 0 ? 0 : found;
-    return r->kind == TASK_UPDATE ? store_update(s->store, &r->update, now_ms, r->own.txn)
-                                  : run_claim(s, r, now_ms);
+    if (r->kind == TASK_CLAIM)
+        return run_claim(s, r, now_ms);
+    if (r->prepare)
+        TRY(r->prepare(r->arg, s->store, now_ms, &r->update));
+    TRY(store_update(s->store, &r->update, now_ms, &s->random, r->own.txn));
+    if (r->decided)
+        r->decided(r->arg, r->own.txn->tasks, r->own.txn->task_count);
+    return 0;
 }
 
 bool service_has_changes(const struct task_request *r)
@@ -214,9 +232,16 @@ static void count(struct service *s, struct task_request *r)
     s->stats.updates += r->kind == TASK_UPDATE && !r->own.counted;
     s->stats.claims += r->kind == TASK_CLAIM && !r->own.counted;
     r->own.counted = true;
-    s->stats.refusals += r->own.err == DROVER_REFUSED;
+    s->stats.refusals += r->own.err == DROVER_REFUSED || r->own.err == DROVER_GROUP_FULL;
     if (r->kind == TASK_CLAIM && !r->own.err)
         s->stats.claimed += r->own.txn->task_count;
+}
+
+static void touch_group(struct service *s, struct str group)
+{
+    struct claim_group *g = group.len ? claim_queue_group(&s->waiting, group) : NULL;
+    if (g)
+        claim_queue_mark(&s->waiting, g);
 }
 
 /* Marks the groups in which a task has changed, if claims wait there. */
@@ -224,12 +249,11 @@ static void touch(struct service *s, const struct task_txn *t)
 {
     if (!s->waiting.count)
         return;
-    for (size_t i = 0; i < t->task_count; i++) {
-        if (i && str_eq(t->tasks[i].group, t->tasks[i - 1].group))
-            continue;
-        struct claim_group *g = claim_queue_group(&s->waiting, t->tasks[i].group);
-        if (g)
-            claim_queue_mark(&s->waiting, g);
+    for (size_t i = 0; i < t->change_count; i++) {
+        const struct task_txn_change *c = &t->changes[i];
+        touch_group(s, c->from);
+        if (!i || !str_eq(c->task->group, c[-1].task->group))
+            touch_group(s, c->task->group);
     }
 }
 
@@ -253,7 +277,7 @@ void service_undo(struct service *s, struct task_request *r)
 static void park(struct service *s, struct task_request *r)
 {
     r->own.park = false;
-    r->own.deleted = r->claim.delete_count > 0;
+    r->own.deleted = r->claim.delete_count + r->claim.edit_count > 0;
     txn_give(s, r->own.txn);
     r->own.txn = NULL;
     claim_queue_add(&s->waiting, r, r->own.deadline_ms);
@@ -263,7 +287,11 @@ static void park(struct service *s, struct task_request *r)
 
 void service_settle(struct service *s, struct task_request *r)
 {
+    if (s->tallies)
+        store_tally(r->own.txn, s->tallies);
     store_settle(s->store, r->own.txn);
+    if (r->settled && !r->own.err)
+        r->settled(r->arg, s->store);
     if (r->own.park)
         park(s, r);
     else
@@ -275,7 +303,7 @@ static int commit(struct service *s, struct task_request *r)
 {
     service_put(s, r);
     task_tree_put_ids(s->tree, &s->commit, store_last_id(s->store), store_top_id(s->store),
-                      r->own.txn->ended_last && !r->own.txn->task_count);
+                      r->own.txn->ended_last && !r->own.txn->last_id);
     if (s->commit.bytes > KEEPER_REQUEST_MAX / 2 && /* an estimate: now exactly */
         keeper_request_size(s->commit.ops, s->commit.count) > KEEPER_REQUEST_MAX)
         return DROVER_TOO_BIG;
@@ -349,16 +377,27 @@ void service_feed(struct service *s)
 
 /* Public calls. */
 
+int64_t service_next_due_ms(const struct service *s)
+{
+    int64_t claim_ms = claim_queue_due_ms(&s->waiting), sweep_ms = sweep_due_ms(s->sweep);
+    return claim_ms < sweep_ms ? claim_ms : sweep_ms;
+}
+
+void service_look_again(struct service *s)
+{
+    claim_queue_mark_all(&s->waiting);
+}
+
 void service_tell_due(struct service *s, int64_t before_ms)
 {
-    if (claim_queue_due_ms(&s->waiting) < before_ms)
+    if (service_next_due_ms(s) < before_ms)
         service_wake(s);
 }
 
 static void start(struct service *s, struct task_request *r, bool called)
 {
     LOCKED(&s->lock);
-    int64_t due_ms = claim_queue_due_ms(&s->waiting);
+    int64_t due_ms = service_next_due_ms(s);
     memset(&r->own, 0, sizeof r->own);
     r->own.called = called;
     if (r->kind == TASK_CLAIM && r->wait_ms > 0)
@@ -389,6 +428,7 @@ static void tick(struct service *s)
     LOCKED(&s->lock);
     int64_t now_ms = service_now_ms(s);
     claim_queue_advance(&s->waiting, now_ms);
+    sweep_start(s->sweep, now_ms);
     if (s->o.keeper)
         service_feed(s);
     while ((r = claim_queue_timed_out(&s->waiting, now_ms))) {
@@ -412,7 +452,7 @@ void service_tick(struct service *s)
 
 static int64_t due_boot_ms(struct service *s)
 {
-    int64_t due_ms = claim_queue_due_ms(&s->waiting), now_ms = service_now_ms(s);
+    int64_t due_ms = service_next_due_ms(s), now_ms = service_now_ms(s);
     if (due_ms == INT64_MAX)
         return due_ms;
     return clock_boot_ms() + (due_ms > now_ms ? due_ms - now_ms : 0);

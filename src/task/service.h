@@ -70,6 +70,19 @@ struct task_request {
     struct str requestid;
     uint64_t request_hash;
 
+    /*
+     * Optional, of an update: called with the store as it is, under the service's lock, right
+     * before it is checked: for changes that depend on the state. An error fails the request. On
+     * an ensemble it may be called again.
+     */
+    int (*prepare)(void *arg, struct store *s, int64_t now_ms, struct task_update *u);
+
+    /*
+     * Optional, of an update: called when the check has passed, under the lock, before the commit,
+     * with the tasks of the answer: for extra operations that name them. Likewise called again.
+     */
+    void (*decided)(void *arg, const struct task *tasks, size_t count);
+
     /* Optional: committed in the same transaction. A failing one fails all, with its error. */
     const struct keeper_op *extra;
     size_t extra_count;
@@ -79,6 +92,12 @@ struct task_request {
      * ensemble it is called again if the batch of the request was refused: start over then.
      */
     void (*read)(void *arg, struct store *s, int64_t now_ms);
+
+    /*
+     * Optional: called when the changes are certain, before any later request runs, under the
+     * service's lock: for what the store has beside its tasks.
+     */
+    void (*settled)(void *arg, struct store *s);
 
     void (*done)(void *arg, const struct task_reply *reply);
     void *arg;
@@ -91,7 +110,7 @@ struct task_request {
         int64_t zxid, deadline_ms;
         uint32_t wait_ref;
         int err;
-        bool deleted; /* its deletes have happened */
+        bool deleted; /* its deletes and edits have happened */
         bool counted;
         bool known;    /* it was executed before */
         bool park;     /* it waits, once its changes are committed */
@@ -177,6 +196,16 @@ struct service_observer {
 
 void service_observe(struct service *s, const struct service_observer *o);
 
+/*
+ * Calls `event` for each change of a task, when it is durable, in the order of the answers: on the
+ * thread that dispatches, or on that of a service_call(). One watcher; NULL: none any more.
+ */
+typedef void service_event_fn(void *arg, const struct task_txn_change *change);
+void service_watch(struct service *s, service_event_fn *event, void *arg);
+
+/* Lets the waiting claims look again, after settings have changed. In `settled`. */
+void service_look_again(struct service *s);
+
 /* The number of tasks that the waiting claims of this group would take, at most max. */
 size_t service_wanted(struct service *s, struct str group, size_t max);
 
@@ -186,6 +215,20 @@ int64_t service_now_ms(struct service *s);
 /* Reads the store as it is in memory, durable or not: for metrics. */
 void service_look(struct service *s, void (*look)(void *arg, struct store *s, int64_t now_ms),
                   void *arg);
+
+/*
+ * Counts by group (tally.h), for metrics: from now on. Groups for which `has` is true are folded
+ * into one; it is called under the service's lock, and not after service_unfold(). The look is
+ * under the lock, too; store NULL: another process leads.
+ */
+void service_tally(struct service *s);
+void service_fold(struct service *s, const char *label, bool (*has)(void *arg, struct str group),
+                  void *arg);
+void service_unfold(struct service *s, const void *arg);
+void service_look_at_tallies(struct service *s,
+                             void (*look)(void *arg, struct task_tallies *t, struct store *store,
+                                          int64_t now_ms),
+                             void *arg);
 
 struct service_stats {
     uint64_t updates, claims, claimed, refusals, commits, waiting;

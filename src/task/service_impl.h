@@ -9,6 +9,7 @@
 
 #include "task/claim_queue.h"
 #include "task/service.h"
+#include "task/tally.h"
 #include "task/task_tree.h"
 
 struct task_queue {
@@ -30,6 +31,8 @@ enum service_state {
 struct service {
     struct service_options o;
     struct service_observer observer;
+    service_event_fn *event;
+    void *event_arg;
     int64_t offset_ms; /* of our clock to clock_boot_ms() */
     int64_t last_id;   /* of the store before this one */
 
@@ -41,6 +44,7 @@ struct service {
     struct task_tree *tree;
     struct claim_queue waiting;
     struct store_random random;
+    struct task_tallies *tallies; /* NULL: nothing is counted by group */
 
     struct task_txn *spare[SERVICE_SPARE_MAX]; /* transactions to use again */
     size_t spare_count;
@@ -49,6 +53,9 @@ struct service {
     struct task_queue called;  /* the same, for service_call() */
     int64_t zxid;              /* embedded: of the last commit */
     struct task_commit commit; /* being made, or in flight */
+
+    /* Removes what has expired, one request at a time (sweep.c). */
+    struct task_sweep *sweep;
 
     /* Ensemble. */
     struct keeper_op fence;
@@ -71,8 +78,14 @@ void service_put(struct service *s, struct task_request *r); /* into the commit 
 void service_undo(struct service *s, struct task_request *r);
 void service_settle(struct service *s, struct task_request *r);
 void service_answer(struct service *s, struct task_request *r, int err); /* at the gate */
+int64_t service_next_due_ms(const struct service *s);        /* by the service's clock */
 void service_tell_due(struct service *s, int64_t before_ms); /* wakes if something is due earlier */
 void service_wake(struct service *s);
+
+/* sweep.c: under the lock. */
+struct task_sweep *sweep_new(struct service *s);
+void sweep_start(struct task_sweep *w, int64_t now_ms);
+int64_t sweep_due_ms(const struct task_sweep *w); /* by the service's clock */
 
 /* ensemble_commit.c: commits what was run. Under the lock. */
 void ensemble_commit_start(struct service *s);

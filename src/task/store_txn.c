@@ -1,49 +1,22 @@
-/*
- * Transactions: first everything is checked and every error collected, then everything is applied,
- * which cannot fail. Each step leaves an undo entry: the new id, the old record. A transaction may
- * name an id only once; a mark in the record detects repetitions without a table.
- */
+/* Transactions: checking a change, the steps with their undo entries, undoing. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
-#include "base/err.h"
 #include "base/mem.h"
 #include "drover.h"
-#include "task/store_impl.h"
-
-enum { CHANGE_BYTES = 64 }; /* of a change, beside its data */
+#include "task/store_work.h"
+#include "task/tail.h"
 
 struct task_txn_undo {
-    int64_t made_id;         /* 0: a deletion */
-    struct task_record old;  /* id 0: an add */
-    struct task_data *kept;  /* the old task's data, unless the new one took it over */
-    struct task_group *held; /* pinned until this is settled */
+    int64_t made_id;        /* 0: a deletion */
+    struct task_record old; /* id 0: an add */
+    struct record_rest rest;
+    bool moved;                 /* the data is that of the new task */
+    struct task_group *held[2]; /* pinned until this is settled */
+    int64_t rate_ns;            /* of the first group, before */
 };
-
-/* The state of checking and applying a transaction. */
-struct txn_work {
-    struct store *s;
-    struct task_txn *t;
-    int64_t clientid, now_ms;
-    bool manage; /* by the manager of managed tasks */
-    const struct identity *who;
-    uint32_t named; /* the group of `name`; 0: none yet */
-    struct str name;
-};
-
-/* A task by its id, or, for the manager, by its slot. 0: none, or none within the limits. */
-static uint32_t find_named(const struct txn_work *w, int64_t id)
-{
-    uint32_t ref = w->manage ? store_find_slot(w->s, id) : 0;
-    if (!ref)
-        ref = store_find(w->s, id);
-    bool hidden =
-        ref && w->who && w->who->limited &&
-        !identity_reaches(w->who, SCOPE_GROUP, w->s->groups[record_at(w->s, ref)->group]->name);
-    return hidden ? 0 : ref;
-}
 
 void task_txn_release(struct task_txn *t)
 {
@@ -51,19 +24,30 @@ void task_txn_release(struct task_txn *t)
     *t = (struct task_txn){0};
 }
 
-static void begin(struct task_txn *t, size_t tasks, size_t changes)
+void work_begin(struct txn_work *w, size_t changes)
 {
+    struct task_txn *t = w->t;
     assert(!t->undo_count);
     arena_reset(&t->arena);
     *t = (struct task_txn){.arena = t->arena};
-    t->tasks = arena_alloc(&t->arena, (tasks + 1) * sizeof *t->tasks);
+    t->tasks = arena_alloc(&t->arena, (changes + 1) * sizeof *t->tasks);
+    t->others = arena_alloc(&t->arena, (changes + 1) * sizeof *t->others);
     t->changes = arena_alloc(&t->arena, (changes + 1) * sizeof *t->changes);
     t->undo = arena_alloc(&t->arena, (changes + 1) * sizeof *t->undo);
+    w->s->now_ns = w->now_ms > INT64_MAX / 1000000 ? INT64_MAX : w->now_ms * 1000000;
 }
 
-/* Errors. */
+int work_end(struct txn_work *w, int err)
+{
+    buf_release(&w->scratch);
+    if (err)
+        store_undo(w->s, w->t);
+    return err;
+}
 
-__attribute__((format(printf, 2, 3))) static void object(struct txn_work *w, const char *fmt, ...)
+/* Checking. */
+
+void work_object(struct txn_work *w, const char *fmt, ...)
 {
     struct task_txn *t = w->t;
     va_list ap;
@@ -77,50 +61,75 @@ __attribute__((format(printf, 2, 3))) static void object(struct txn_work *w, con
     va_end(ap);
 }
 
-/* Checks that a task to be changed exists, is available or the client's, and is named only once. */
-static void check_change(struct txn_work *w, const char *what, int64_t id, bool deletes)
+uint32_t work_find(const struct txn_work *w, int64_t id)
 {
-    uint32_t ref = find_named(w, id);
+    uint32_t ref = w->manage ? store_find_slot(w->s, id) : 0;
+    if (!ref)
+        ref = store_find_any(w->s, id);
+    if (ref && record_at(w->s, ref)->done)
+        ref = 0;
+    bool hidden = ref && w->who && w->who->limited &&
+                  !identity_reaches(w->who, SCOPE_GROUP, group_of(w->s, ref)->name);
+    return hidden ? 0 : ref;
+}
+
+/* "there is no task 40: it was claimed as 52 by client 7" */
+void work_object_missing(struct txn_work *w, const char *what, int64_t id)
+{
+    CLEANUP(buf_release) struct buf fate = {0};
+    store_put_fate(w->s, id, &fate);
+    buf_put(&fate, "", 1);
+    if (id < 0 && id - INT64_MIN < -id)
+        work_object(w, "%s: there is no task first:%" PRId64 "%s", what, id - INT64_MIN, fate.p);
+    else
+        work_object(w, "%s: there is no task %" PRId64 "%s", what, id, fate.p);
+}
+
+bool work_may(const struct txn_work *w, const struct task_record *r)
+{
+    return !r->managed || w->manage || !w->who || (identity_may(w->who, ROLE_RUN) && !w->who->node);
+}
+
+void work_check_change(struct txn_work *w, const char *what, int64_t id, bool ends)
+{
+    uint32_t ref = work_find(w, id);
     if (!ref) {
-        object(w, "%s: there is no task %" PRId64, what, id);
+        work_object_missing(w, what, id);
         return;
     }
     struct task_record *r = record_at(w->s, ref);
     if (r->place & PLACE_MARK) {
-        object(w, "%s: task %" PRId64 " is named more than once", what, id);
+        work_object(w, "%s: task %" PRId64 " is named more than once", what, r->id);
         return;
     }
     r->place |= PLACE_MARK;
     if (w->manage)
         return;
-    if (record_is_owned(r, w->now_ms) && r->ownerid != w->clientid)
-        object(w, "%s: task %" PRId64 " is owned by client %" PRId64 " until %" PRId64, what, id,
-               r->ownerid, r->timespec);
-    else if (r->managed && deletes)
-        object(w, "%s: task %" PRId64 " belongs to a node: POST /v1/agent/done ends it", what, id);
-}
-
-static void unmark(struct txn_work *w, int64_t id)
-{
-    uint32_t ref = find_named(w, id);
-    if (ref)
-        record_at(w->s, ref)->place &= ~PLACE_MARK;
+    if (!work_may(w, r))
+        w->forbidden = true;
+    else if (!w->operate && record_is_owned(r, w->now_ms) && r->ownerid != w->clientid)
+        work_object(w, "%s: task %" PRId64 " is owned by client %" PRId64 " until %" PRId64, what,
+                    r->id, r->ownerid, r->timespec);
+    else if (r->managed && ends)
+        work_object(w, "%s: task %" PRId64 " belongs to a node: POST /v1/agent/done ends it", what,
+                    r->id);
 }
 
 /* Steps, each with its undo entry. */
 
-static struct task_txn_undo *note_undo(struct txn_work *w, struct task_group *g)
+static struct task_txn_undo *note_undo(struct txn_work *w, struct task_group *g,
+                                       struct task_group *other)
 {
     struct task_txn_undo *u = &w->t->undo[w->t->undo_count++];
-    *u = (struct task_txn_undo){.held = g};
+    *u = (struct task_txn_undo){.held = {g, other}, .rate_ns = g->rate_ns};
     g->pins++;
+    other->pins++;
     return u;
 }
 
-static void note_change(struct txn_work *w, enum task_txn_kind kind, int64_t slot)
+void work_set_rate(struct txn_work *w, int64_t rate_ns)
 {
-    w->t->changes[w->t->change_count++] =
-        (struct task_txn_change){kind, (uint32_t)w->t->task_count, slot};
+    w->t->undo[w->t->undo_count - 1].rate_ns = rate_ns;
 }
 
 /* A copy of a group's name, which outlives the group. */
@@ -134,85 +143,164 @@ static struct str name_of(struct txn_work *w, uint32_t group)
     return w->name;
 }
 
-static void note_task(struct txn_work *w, const struct task_record *r, struct str group,
-                      struct str data)
+/* Lists the task as it is now, in the answer or beside it, and the change that made it so. */
+static void note_change(struct txn_work *w, enum task_txn_kind kind, enum task_event event,
+                        const struct task *task, struct str from)
 {
-    w->t->tasks[w->t->task_count++] = (struct task){
-        .id = r->id,
-        .group = group,
-        .data = data,
-        .timespec = r->timespec,
-        .ownerid = r->ownerid,
-        .managed = r->managed,
-    };
+    struct task_txn *t = w->t;
+    bool hidden = kind == TXN_DELETE || task->done || w->hides;
+    struct task *noted = hidden ? &t->others[t->other_count++] : &t->tasks[t->task_count++];
+    *noted = *task;
+    t->changes[t->change_count++] = (struct task_txn_change){kind, event, task->first, noted, from};
+    if (kind != TXN_DELETE && task->id > t->last_id && !task->done)
+        t->last_id = task->id;
 }
 
-static void apply_delete(struct txn_work *w, int64_t id)
+/* Remembers what became of an id, for the error that its next use gets. */
+static void trace(struct store *s, int64_t id, int64_t slot)
 {
-    uint32_t ref = find_named(w, id);
+    if (!s->trace)
+        s->trace = mem_zalloc(TRACE_LEN * sizeof *s->trace);
+    s->trace[id % TRACE_LEN] = (struct store_trace){id, slot};
+}
+
+void work_delete(struct txn_work *w, uint32_t ref, enum task_event event)
+{
     struct task_record *r = record_at(w->s, ref);
-    struct task_txn_undo *u = note_undo(w, w->s->groups[r->group]);
+    struct task_group *g = w->s->groups[r->group];
+    struct task_txn_undo *u = note_undo(w, g, g);
+    struct task was = record_task(w->s, r);
+    was.group = name_of(w, r->group);
     u->old = *r;
     w->t->ended_last |= r->id == w->s->last_id;
-    note_change(w, TXN_DELETE, r->slot);
-    u->kept = store_remove(w->s, ref);
+    if (!r->done)
+        trace(w->s, r->id, 0);
+    note_change(w, TXN_DELETE, event, &was, (struct str){0});
+    u->rest = store_remove(w->s, ref);
 }
 
-static void apply_add(struct txn_work *w, const struct task *add)
+/* What the store keeps beside the record of a task. A dead task holds no key. */
+static struct record_rest rest_of(const struct store *s, const struct task *t)
+{
+    struct record_rest rest = {0};
+    if (!s->fetch) {
+        size_t len = task_payload_len(t->extra, t->data);
+        rest.kept = mem_alloc(sizeof *rest.kept + len);
+        rest.kept->len = (uint32_t)len;
+        task_payload_encode(t->extra, t->data, rest.kept->bytes);
+    }
+    if (t->extra) {
+        struct task_extra x = *t->extra;
+        if (t->dead || (t->done && t->timespec != x.expires))
+            x.key = (struct str){0};
+        rest.hot = hot_new(&x);
+    }
+    return rest;
+}
+
+static struct task_record record_of(const struct task *t, uint32_t group)
+{
+    return (struct task_record){.id = t->id,
+                                .timespec = t->timespec,
+                                .ownerid = t->ownerid,
+                                .slot = t->first,
+                                .group = group & ((1 << 26) - 1),
+                                .managed = t->managed,
+                                .tail = t->extra != NULL,
+                                .claimed = t->claimed,
+                                .retrying = t->retrying,
+                                .dead = t->dead,
+                                .done = t->done};
+}
+
+void work_replace(struct txn_work *w, uint32_t ref, struct task *to, bool keeps_data,
+                  enum task_event event)
+{
+    struct task_record old = *record_at(w->s, ref);
+    struct task_group *from = w->s->groups[old.group];
+    struct task_group *g = str_eq(to->group, from->name) ? from : store_make_group(w->s, to->group);
+    struct task_txn_undo *u = note_undo(w, from, g);
+    u->old = old;
+    u->moved = keeps_data;
+    if (!to->done) {
+        to->id = ++w->s->top_id;
+        trace(w->s, old.id, old.slot);
+    }
+    if (to->extra && task_extra_is_plain(to->extra))
+        to->extra = NULL;
+    u->made_id = to->id;
+    to->first = old.slot;
+    struct str left = g == from ? (struct str){0} : name_of(w, from->number);
+    to->group = name_of(w, g->number);
+    struct task_record made = record_of(to, g->number);
+    u->rest = store_remove(w->s, ref);
+    struct record_rest rest = keeps_data ? u->rest : rest_of(w->s, to);
+    note_change(w, TXN_SET, event, to, left);
+    store_insert(w->s, &made, rest, w->now_ms);
+}
+
+void work_add(struct txn_work *w, const struct task *add)
 {
     struct task_group *g = store_make_group(w->s, add->group);
-    struct task_record r = {.id = ++w->s->top_id,
-                            .timespec = store_time(add->timespec, w->now_ms),
-                            .ownerid = w->clientid,
-                            .group = g->number,
-                            .managed = w->manage};
-    r.slot = r.id;
-    note_undo(w, g)->made_id = r.id;
-    note_change(w, TXN_CREATE, r.slot);
-    note_task(w, &r, add->group, add->data);
-    store_insert(w->s, &r, w->s->fetch ? NULL : data_new(add->data), w->now_ms);
-}
-
-/* Replaces a task by one with a new id in the same slot. fresh: with new data, not the old. */
-static void apply_change(struct txn_work *w, uint32_t ref, int64_t timespec, struct str data,
-                         bool fresh)
-{
-    struct task_record r = *record_at(w->s, ref);
-    struct task_txn_undo *u = note_undo(w, w->s->groups[r.group]);
-    u->old = r;
-    struct task_data *kept = store_remove(w->s, ref);
-    if (fresh) {
-        u->kept = kept;
-        kept = w->s->fetch ? NULL : data_new(data);
+    struct task t = *add;
+    struct task_extra x;
+    t.id = t.first = ++w->s->top_id;
+    t.timespec = store_time(add->timespec, w->now_ms);
+    t.ownerid = w->clientid;
+    t.managed = w->manage;
+    t.claimed = t.retrying = t.dead = t.done = false;
+    if (t.extra) {
+        x = *t.extra;
+        if (!x.created)
+            x.created = w->now_ms;
+        if (x.expires < 0)
+            x.expires = store_time(x.expires, w->now_ms);
+        t.extra = task_extra_copy(&w->t->arena, &x);
     }
-    r.id = u->made_id = ++w->s->top_id;
-    r.timespec = timespec;
-    r.ownerid = w->clientid;
-    note_change(w, TXN_SET, r.slot);
-    note_task(w, &r, name_of(w, r.group), data);
-    store_insert(w->s, &r, kept, w->now_ms);
+    note_undo(w, g, g)->made_id = t.id;
+    note_change(w, TXN_CREATE, TASK_EVENT_ADDED, &t, (struct str){0});
+    struct task_record r = record_of(&t, g->number);
+    store_insert(w->s, &r, rest_of(w->s, &t), w->now_ms);
 }
 
-static void unpin(struct store *s, struct task_group *g)
+int work_read(struct txn_work *w, uint32_t ref, struct task *ret_task, struct task_extra *ret_extra)
 {
-    g->pins--;
-    store_drop_group(s, g);
+    struct task t = record_task(w->s, record_at(w->s, ref));
+    struct task_extra x;
+    w->scratch.len = 0;
+    TRY(store_payload(w->s, ref, &w->scratch, &x, &t.data));
+    t.data.p = arena_text(&w->t->arena, t.data);
+    if (record_at(w->s, ref)->tail)
+        x = *task_extra_copy(&w->t->arena, &x);
+    *ret_extra = x;
+    *ret_task = t;
+    return 0;
+}
+
+/* Undoing and settling. */
+
+static void unpin(struct store *s, struct task_txn_undo *u)
+{
+    u->held[0]->pins--;
+    u->held[1]->pins--;
+    if (u->held[1] != u->held[0])
+        store_drop_group(s, u->held[1]);
+    store_drop_group(s, u->held[0]);
 }
 
 void store_undo(struct store *s, struct task_txn *t)
 {
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
-        struct task_data *kept = u->made_id ? store_remove(s, store_find(s, u->made_id)) : NULL;
-        if (u->old.id && u->kept) { /* the new one had data of its own */
-            free(kept);
-            kept = u->kept;
-        }
+        struct record_rest made = {0};
+        if (u->made_id)
+            made = store_remove(s, store_find(s, u->made_id));
+        if (!u->moved)
+            record_rest_release(&made);
         if (u->old.id)
-            store_insert(s, &u->old, kept, INT64_MIN);
-        else
-            free(kept);
-        unpin(s, u->held);
+            store_insert(s, &u->old, u->moved ? made : u->rest, INT64_MIN);
+        u->held[0]->rate_ns = u->rate_ns;
+        unpin(s, u);
     }
 }
 
@@ -220,186 +308,40 @@ void store_settle(struct store *s, struct task_txn *t)
 {
     while (t->undo_count) {
         struct task_txn_undo *u = &t->undo[--t->undo_count];
-        free(u->kept);
+        if (!u->moved)
+            record_rest_release(&u->rest);
         store_set_last_id(s, u->made_id);
-        unpin(s, u->held);
+        unpin(s, u);
     }
 }
 
-/* Restoring. */
+void store_tally(const struct task_txn *t, struct task_tallies *to)
+{
+    static const enum tally_kind kinds[TASK_EVENTS] = {
+        [TASK_EVENT_ADDED] = TALLY_ADDED,       [TASK_EVENT_CLAIMED] = TALLY_CLAIMED,
+        [TASK_EVENT_FINISHED] = TALLY_FINISHED, [TASK_EVENT_DELETED] = TALLY_DELETED,
+        [TASK_EVENT_FAILED] = TALLY_FAILED,     [TASK_EVENT_DEAD] = TALLY_DEAD,
+        [TASK_EVENT_UPDATED] = TALLY_KINDS,     [TASK_EVENT_RELEASED] = TALLY_KINDS,
+    };
+    for (size_t i = 0; t->undo_count && i < t->change_count; i++) {
+        const struct task_txn_change *c = &t->changes[i];
+        enum tally_kind kind = kinds[c->event];
+        if (kind == TALLY_KINDS)
+            continue;
+        if (kind == TALLY_DELETED && c->task->claimed) /* how the document finishes a task */
+            kind = TALLY_FINISHED;
+        tallies_get(to, c->from.len ? c->from : c->task->group)->counts[kind]++;
+    }
+}
 
 int store_restore(struct store *s, int64_t slot, const struct task *t, int64_t now_ms)
 {
-    struct task_record r = {.id = t->id,
-                            .timespec = t->timespec,
-                            .ownerid = t->ownerid,
-                            .slot = slot,
-                            .managed = t->managed};
+    struct task restored = *t;
+    restored.first = slot;
     if (store_find(s, t->id))
         return DROVER_EXISTS;
-    r.group = store_make_group(s, t->group)->number;
-    store_insert(s, &r, s->fetch ? NULL : data_new(t->data), now_ms);
+    struct task_record r = record_of(&restored, store_make_group(s, t->group)->number);
+    store_insert(s, &r, rest_of(s, &restored), now_ms);
     store_set_last_id(s, t->id);
     return 0;
-}
-
-/* Update. */
-
-int64_t store_time(int64_t timespec, int64_t now_ms)
-{
-    if (timespec > 0)
-        return timespec;
-    return now_ms + (timespec < -TASK_MS_MAX ? TASK_MS_MAX : -timespec);
-}
-
-/* Collects every error of the request: REFUSED, or 0. */
-static int check(struct txn_work *w, const struct task_update *u)
-{
-    struct task_txn *t = w->t;
-    for (size_t i = 0; i < u->add_count; i++) {
-        if (!u->adds[i].group.len)
-            object(w, "adds: task %zu has no group", i + 1);
-        else if (u->adds[i].group.len > TASK_GROUP_LEN_MAX)
-            object(w, "adds: the group of task %zu is longer than %d bytes", i + 1,
-                   TASK_GROUP_LEN_MAX);
-    }
-    for (size_t i = 0; i < u->update_count; i++)
-        check_change(w, "updates", u->updates[i].id, false);
-    for (size_t i = 0; i < u->delete_count; i++)
-        check_change(w, "deletes", u->deletes[i], true);
-    for (size_t i = 0; i < u->update_count; i++)
-        unmark(w, u->updates[i].id);
-    for (size_t i = 0; i < u->delete_count; i++)
-        unmark(w, u->deletes[i]);
-    for (size_t i = 0; i < u->depend_count; i++)
-        if (!find_named(w, u->depends[i]))
-            object(w, "depends: there is no task %" PRId64, u->depends[i]);
-    if (t->reasons > t->error_count)
-        t->errors[t->error_count++] =
-            arena_printf(&t->arena, "and %zu more", t->reasons - TASK_ERRORS_MAX);
-    return t->reasons ? DROVER_REFUSED : 0;
-}
-
-int store_update(struct store *s, const struct task_update *u, int64_t now_ms, struct task_txn *t)
-{
-    struct txn_work w = {s, t, u->clientid, now_ms, .manage = u->manage, .who = u->who};
-    if (u->add_count + u->update_count + u->delete_count > TASK_CHANGES_MAX)
-        return DROVER_TOO_BIG;
-    begin(t, u->add_count + u->update_count, u->add_count + u->update_count + u->delete_count);
-    TRY(check(&w, u));
-    for (size_t i = 0; i < u->add_count; i++)
-        apply_add(&w, &u->adds[i]);
-    for (size_t i = 0; i < u->update_count; i++)
-        apply_change(&w, find_named(&w, u->updates[i].id),
-                     store_time(u->updates[i].timespec, now_ms), u->updates[i].data, true);
-    for (size_t i = 0; i < u->delete_count; i++)
-        apply_delete(&w, u->deletes[i]);
-    return 0;
-}
-
-/* Claim. */
-
-static uint64_t random_next(struct store_random *r)
-{
-    uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static size_t random_below(struct store_random *r, size_t limit)
-{
-    return (size_t)(((unsigned __int128)random_next(r) * limit) >> 64);
-}
-
-/* Counts the available tasks of the groups now; a group that is named twice counts once. */
-static size_t gather(struct txn_work *w, const struct task_claim *c, struct task_group **groups,
-                     size_t *ret_groups)
-{
-    size_t available = 0, count = 0;
-    for (size_t i = 0; i < c->group_count; i++) {
-        struct task_group *g = store_find_group(w->s, c->groups[i]);
-        bool again = false;
-        for (size_t j = 0; j < count; j++)
-            again = again || groups[j] == g;
-        if (!g || again)
-            continue;
-        group_pass(w->s, g, w->now_ms);
-        available += g->array_count;
-        groups[count++] = g;
-    }
-    *ret_groups = count;
-    return available;
-}
-
-/* The n-th available task over all groups; swaps it with the last one that can still be drawn. */
-static uint32_t draw(struct txn_work *w, struct task_group **groups, uint32_t *drawn, size_t n)
-{
-    while (n >= (*groups)->array_count - *drawn) {
-        n -= (*groups)->array_count - *drawn;
-        groups++;
-        drawn++;
-    }
-    struct task_group *g = *groups;
-    uint32_t last = g->array_count - ++*drawn;
-    uint32_t ref = g->array[n];
-    g->array[n] = g->array[last];
-    g->array[last] = ref;
-    record_at(w->s, g->array[n])->place = (uint32_t)n;
-    record_at(w->s, ref)->place = last;
-    return ref;
-}
-
-/* Draws all tasks before it changes any, so that none is drawn twice. */
-static int claim_some(struct txn_work *w, const struct task_claim *c, struct store_random *random,
-                      size_t limit)
-{
-    struct task_group **groups = arena_alloc(&w->t->arena, (c->group_count + 1) * sizeof *groups);
-    size_t group_count, available = gather(w, c, groups, &group_count), bytes = 0;
-    size_t count = limit < available ? limit : available;
-    if (!count)
-        return 0;
-    uint32_t *refs = arena_alloc(&w->t->arena, count * sizeof *refs);
-    uint32_t *drawn = arena_zalloc(&w->t->arena, group_count * sizeof *drawn);
-    int64_t duration_ms = c->duration_ms > TASK_MS_MAX ? TASK_MS_MAX : c->duration_ms;
-    CLEANUP(buf_release) struct buf scratch = {0};
-
-    for (size_t i = 0; i < count; i++)
-        refs[i] = draw(w, groups, drawn, random_below(random, available - i));
-    for (size_t i = 0; i < count; i++) {
-        struct str data;
-        scratch.len = 0;
-        TRY(store_data(w->s, refs[i], &scratch, &data));
-        bytes += data.len + CHANGE_BYTES;
-        if (i && bytes > TASK_CLAIM_BYTES_MAX)
-            break;
-        data.p = arena_text(&w->t->arena, data);
-        apply_change(w, refs[i], w->now_ms + duration_ms, data, false);
-    }
-    return 0;
-}
-
-int store_claim(struct store *s, const struct task_claim *c, int64_t now_ms, struct store_random *r,
-                struct task_txn *t)
-{
-    struct txn_work w = {s, t, c->clientid, now_ms, .who = c->who};
-    struct task_update rest = {.deletes = c->deletes,
-                               .delete_count = c->delete_count,
-                               .depends = c->depends,
-                               .depend_count = c->depend_count};
-    size_t limit = c->limit ? c->limit : 1;
-
-    if (c->delete_count >= TASK_CHANGES_MAX)
-        return DROVER_TOO_BIG;
-    if (limit > TASK_CHANGES_MAX - c->delete_count)
-        limit = TASK_CHANGES_MAX - c->delete_count;
-
-    begin(t, limit, limit + c->delete_count);
-    TRY(check(&w, &rest));
-    for (size_t i = 0; i < c->delete_count; i++)
-        apply_delete(&w, c->deletes[i]);
-    int err = claim_some(&w, c, r, limit);
-    if (err)
-        store_undo(s, t);
-    return err;
 }

@@ -16,7 +16,22 @@ enum { OP_OVERHEAD = 64 }; /* of an operation on the wire, without path and data
 
 /* Nodes. */
 
-enum { VERSION = 1, VERSION_MANAGED = 2, VERSION_CEILING = 2, DIGITS_MAX = 19 };
+enum {
+    VERSION = 1,
+    VERSION_MANAGED = 2,
+    VERSION_CEILING = 2, /* of the head */
+    VERSION_FLAGS = 0x40,
+    DIGITS_MAX = 19,
+};
+
+enum {
+    FLAG_MANAGED = 1,
+    FLAG_TAIL = 2,
+    FLAG_CLAIMED = 4,
+    FLAG_RETRYING = 8,
+    FLAG_DEAD = 16,
+    FLAG_DONE = 32,
+};
 
 static size_t put_number(char *at, int64_t number)
 {
@@ -61,36 +76,61 @@ int64_t task_node_number(const char *name)
     return number;
 }
 
+static uint8_t version_of(const struct task *t)
+{
+    uint8_t flags = (uint8_t)((t->managed ? FLAG_MANAGED : 0) | (t->extra ? FLAG_TAIL : 0) |
+                              (t->claimed ? FLAG_CLAIMED : 0) | (t->retrying ? FLAG_RETRYING : 0) |
+                              (t->dead ? FLAG_DEAD : 0) | (t->done ? FLAG_DONE : 0));
+    if (flags & ~FLAG_MANAGED)
+        return VERSION_FLAGS | flags;
+    return t->managed ? VERSION_MANAGED : VERSION;
+}
+
 void task_node_encode(const struct task *t, char *bytes)
 {
-    bytes[0] = t->managed ? VERSION_MANAGED : VERSION;
+    bytes[0] = (char)version_of(t);
     le_store64(bytes + 1, (uint64_t)t->id);
     le_store64(bytes + 9, (uint64_t)t->timespec);
     le_store64(bytes + 17, (uint64_t)t->ownerid);
     bytes[25] = (char)(t->group.len & 0xff);
     bytes[26] = (char)(t->group.len >> 8);
     memcpy(bytes + TASK_NODE_OVERHEAD, t->group.p, t->group.len);
-    if (t->data.len)
-        memcpy(bytes + TASK_NODE_OVERHEAD + t->group.len, t->data.p, t->data.len);
+    task_payload_encode(t->extra, t->data, bytes + TASK_NODE_OVERHEAD + t->group.len);
 }
 
-int task_node_decode(struct str bytes, struct task *ret_task)
+/* The flags of a version; negative: DAMAGED or NEWER_VERSION. */
+static int flags_of(int version)
+{
+    if (version == VERSION || version == VERSION_MANAGED)
+        return version == VERSION_MANAGED ? FLAG_MANAGED : 0;
+    if (version >= VERSION_FLAGS && version < 2 * VERSION_FLAGS)
+        return version > (VERSION_FLAGS | FLAG_MANAGED) ? version - VERSION_FLAGS : DROVER_DAMAGED;
+    return version ? DROVER_NEWER_VERSION : DROVER_DAMAGED;
+}
+
+int task_node_decode(struct str bytes, struct task *ret_task, struct str *ret_payload,
+                     bool *ret_tail)
 {
     struct reader r = {bytes.p, bytes.len, false};
-    struct task t;
-    int version = reader_u8(&r);
-    if (version > VERSION_MANAGED)
-        return DROVER_NEWER_VERSION;
-    t.managed = version == VERSION_MANAGED;
+    struct task t = {0};
+    int flags = flags_of(reader_u8(&r));
+    if (flags < 0)
+        return flags;
+    t.managed = flags & FLAG_MANAGED;
+    t.claimed = flags & FLAG_CLAIMED;
+    t.retrying = flags & FLAG_RETRYING;
+    t.dead = flags & FLAG_DEAD;
+    t.done = flags & FLAG_DONE;
     t.id = (int64_t)reader_u64(&r);
     t.timespec = (int64_t)reader_u64(&r);
     t.ownerid = (int64_t)reader_u64(&r);
     size_t group_len = reader_u8(&r);
     group_len |= (size_t)reader_u8(&r) << 8;
     t.group = reader_bytes(&r, group_len);
-    t.data = (struct str){r.p, r.left};
-    if (r.bad || version < VERSION || t.id <= 0 || !group_len)
+    if (r.bad || t.id <= 0 || !group_len)
         return DROVER_DAMAGED;
+    *ret_payload = (struct str){r.p, r.left};
+    *ret_tail = flags & FLAG_TAIL;
     *ret_task = t;
     return 0;
 }
@@ -274,11 +314,11 @@ void task_tree_put(struct task_tree *l, struct task_commit *c, const struct task
         switch (change->kind) {
         case TXN_CREATE:
             open_bucket(l, c, bucket);
-            put_slot(c, KEEPER_CREATE, change->slot, &t->tasks[change->task]);
+            put_slot(c, KEEPER_CREATE, change->slot, change->task);
             count_up(l, bucket);
             break;
         case TXN_SET:
-            put_slot(c, KEEPER_SET, change->slot, &t->tasks[change->task]);
+            put_slot(c, KEEPER_SET, change->slot, change->task);
             break;
         case TXN_DELETE:
             put_slot(c, KEEPER_DELETE, change->slot, NULL);

@@ -9,9 +9,12 @@
  *
  * A slot's data, version 1, numbers little-endian:
  *
- *   u8 version, u64 id, i64 timespec, i64 ownerid, u16 group length, group, data up to the end
+ *   u8 version, u64 id, i64 timespec, i64 ownerid, u16 group length, group, payload up to the end
  *
- * Version 2 is the same for a managed task (store.h).
+ * The payload is the task's data, behind its tail if it has one (tail.h). Version 2 is the same for
+ * a managed task (store.h). From 0x40 to 0x7f the lower bits of the version are flags: 1 managed, 2
+ * with a tail, 4 claimed, 8 retrying, 16 dead, 32 done. Versions 1 and 2 are tasks without any
+ * other flag, which drover 0.1 can read.
  *
  * The head's: u8 version, u64 last id, u64 tag; version 2 has also u64 ceiling. To change a format,
  * give it the next version and keep reading the old one.
@@ -42,6 +45,7 @@
 #include "keeper/keeper.h"
 #include "task/request_log.h"
 #include "task/store.h"
+#include "task/tail.h"
 
 #define TASK_NODE_ROOT "/drover"
 #define TASK_NODE_HEAD "/drover/tasks"
@@ -68,14 +72,18 @@ int64_t task_node_number(const char *name);
 
 static inline size_t task_node_len(const struct task *t)
 {
-    return TASK_NODE_OVERHEAD + t->group.len + t->data.len;
+    return TASK_NODE_OVERHEAD + t->group.len + task_payload_len(t->extra, t->data);
 }
 
 /* Writes task_node_len() bytes. */
 void task_node_encode(const struct task *t, char *bytes);
 
-/* Borrows from bytes. 0, DAMAGED or NEWER_VERSION. */
-int task_node_decode(struct str bytes, struct task *ret_task);
+/*
+ * Borrows from bytes. 0, DAMAGED or NEWER_VERSION. The task has no extra; the payload has it if
+ * *ret_tail.
+ */
+int task_node_decode(struct str bytes, struct task *ret_task, struct str *ret_payload,
+                     bool *ret_tail);
 
 enum { TASK_NODE_NO_CEILING = -1 };
 

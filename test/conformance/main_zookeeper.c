@@ -3,6 +3,8 @@
  *
  *   main_zookeeper [FILTER] | --list     with DROVER_TEST_ZK=zk://host:port,... in the environment
  *
+ * or zks://..., and the file of the authorities in DROVER_TEST_ZK_CA.
+ *
  * DROVER_TEST_BREAKS says under how many cases a connection may break, our own port never. An
  * ensemble of 3.8 on a busy machine answers about one new session in a thousand nothing more: the
  * request has left its socket's queue, the change is made, and no thread of the server is at work
@@ -35,8 +37,9 @@ const char *__lsan_default_suppressions(void)
 
 static int connect_zookeeper(void *ctx, const struct keeper_options *o, struct keeper **ret_keeper)
 {
+    struct zookeeper_options zo = {.tls.ca = getenv("DROVER_TEST_ZK_CA")};
     struct err_info e = {0};
-    int err = zookeeper_connect(ctx, NULL, o, ret_keeper, &e);
+    int err = zookeeper_connect(ctx, &zo, o, ret_keeper, &e);
 
     if (err && err != DROVER_SESSION_EXPIRED)
         fprintf(stderr, "%s\n", e.text);

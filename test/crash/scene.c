@@ -34,6 +34,11 @@ static void step_if_eager(void *arg, enum fs_op op, const char *name)
 
 struct scene *scene_open(const char *dir, enum local_mode mode)
 {
+    return scene_open_with(dir, mode, NULL);
+}
+
+struct scene *scene_open_with(const char *dir, enum local_mode mode, const struct fs_fault *fault)
+{
     struct scene *sc = mem_zalloc(sizeof *sc);
     struct local_options o;
 
@@ -43,6 +48,7 @@ struct scene *scene_open(const char *dir, enum local_mode mode)
     sc->f->recording = true;
     sc->f->before = step_if_eager;
     sc->f->before_arg = sc;
+    fs_faulty_arm(sc->f, fault);
     image_read(&sc->before, dir);
     o = store_options(sc->s, sc->dir, &sc->f->fs);
     o.mode = mode;
@@ -208,7 +214,8 @@ static void check_trim(const char *dir, const struct expectation *e)
         text = tree_text(&r.tree);
         check_state(e, r.tree.zxid, text);
         free(text);
-        if (recover_trim(&quick->fs, dir, &r, &error))
+        if (recover_trim(&quick->fs, dir, &r, &error) ||
+            (recovery_last(&r) && recover_cut(&quick->fs, dir, recovery_last(&r), &error)))
             fail_msg("%s: %s", e->label, error.text);
         recovery_release(&r);
         again = quick->calls[FS_FTRUNCATE] > 0;

@@ -24,10 +24,14 @@ struct scene {
      */
     _Atomic bool eager;
     _Atomic int failed; /* what a step got that should not have: steps may run on any thread */
+    bool met_full_disk; /* so there may be one snapshot only */
 };
 
 /* Opens a store in dir, which may hold something already, and connects. */
 struct scene *scene_open(const char *dir, enum local_mode mode);
+
+/* The same with a fault from the beginning. NULL: none. */
+struct scene *scene_open_with(const char *dir, enum local_mode mode, const struct fs_fault *fault);
 
 /* Leaves the session, closes the store. The events stay. */
 void scene_close(struct scene *sc);

@@ -1,11 +1,12 @@
 /*
  * A crash between any two file operations of a store that fills segments, takes snapshots, drops
- * the files that they replace, and starts. The operations are recorded once; then for each prefix
- * of them the images that a crash there may leave are written to a directory, and a start must find
- * a state that the tree was in, with everything that had been acknowledged.
+ * the files that they replace, meets a full disk, and starts. The operations are recorded once;
+ * then for each prefix of them the images that a crash there may leave are written to a directory,
+ * and a start must find a state that the tree was in, with everything that had been acknowledged.
  *
  * The snapshots are fuzzy on purpose: before each of their operations the tree is changed.
  */
+#include <errno.h>
 #include <stdio.h>
 
 #include "scene.h"
@@ -27,6 +28,50 @@ static struct scene *record_snapshots(const char *dir, enum local_mode mode)
     for (int i = 0; i < 5; i++)
         scene_step(sc);
     assert_int_equal(0, atomic_load(&sc->failed));
+    assert_int_equal(0, atomic_load(&sc->s->fatals));
+    scene_close(sc);
+    return sc;
+}
+
+static const struct fs_fault FULL = {FS_PWRITE, 1, FAULT_TORN, ENOSPC, true, "journal.tmp"};
+
+static struct local_stats stats_of(const struct scene *sc)
+{
+    struct local_stats stats;
+
+    local_stats(sc->s->l, &stats);
+    return stats;
+}
+
+static bool has_reserve(void *arg)
+{
+    return stats_of(arg).reserve_bytes == LOCAL_SEGMENT_LEN_MIN;
+}
+
+/*
+ * Twice the disk is full: what does not add goes on, and a snapshot uses the reserve, ours or one
+ * that the store has taken because it makes room.
+ */
+static struct scene *record_full_disk(const char *dir)
+{
+    struct scene *sc = scene_open(dir, LOCAL_STRICT);
+
+    sc->met_full_disk = true;
+    for (int snapshot = 0; snapshot < 2; snapshot++) {
+        wait_until(has_reserve, sc);
+        uint64_t before = stats_of(sc).snapshots;
+        fs_faulty_arm(sc->f, &FULL);
+        atomic_store(&sc->failed, 0);
+        for (int refused = 0; refused < 20; refused += atomic_load(&sc->failed) != 0)
+            scene_step(sc);
+        expect_err(DROVER_DISK_FULL, atomic_load(&sc->failed));
+        atomic_store(&sc->eager, true);
+        if (local_snapshot(sc->s->l))
+            assert_true(stats_of(sc).snapshots > before);
+        atomic_store(&sc->eager, false);
+        fs_faulty_arm(sc->f, NULL);
+    }
+    wait_until(has_reserve, sc);
     assert_int_equal(0, atomic_load(&sc->s->fatals));
     scene_close(sc);
     return sc;
@@ -63,7 +108,7 @@ static void check_left(const char *dir, const struct crash *c, enum disk_left le
     e.label = buf_text(&label);
     scene_check(dir, &im, &e);
     newest = image_name(&im, "snapshot-", -1);
-    if (newest && left == DISK_ALL) {
+    if (newest && left == DISK_ALL && !c->sc->met_full_disk) {
         image_remove(&im, newest);
         buf_printf(&label, ", without the newest snapshot");
         e.label = buf_text(&label);
@@ -91,6 +136,8 @@ static void check_crashes(const struct scene *sc, enum local_mode mode, uint64_t
 {
     struct rng rng = {seed};
     size_t stride = short_run_stride(4); /* of the crash points that are checked */
+    if (sc->met_full_disk && !soaking()) /* it has more of them, which resemble each other */
+        stride *= 3;
     char *dir = dir_make();
     struct disk d;
 
@@ -107,11 +154,11 @@ static void check_crashes(const struct scene *sc, enum local_mode mode, uint64_t
     dir_remove(dir);
 }
 
-static void run(enum local_mode mode)
+static void run(enum local_mode mode, bool is_full)
 {
     uint64_t seed = seed_or(1);
     char *dir = dir_make();
-    struct scene *sc = record_snapshots(dir, mode);
+    struct scene *sc = is_full ? record_full_disk(dir) : record_snapshots(dir, mode);
 
     fprintf(stderr, "seed %llu, %zu events\n", (unsigned long long)seed, sc->f->event_count);
     check_crashes(sc, mode, seed);
@@ -122,22 +169,29 @@ static void run(enum local_mode mode)
 static void any_point_of_a_snapshot_strict(void **state)
 {
     (void)state;
-    run(LOCAL_STRICT);
+    run(LOCAL_STRICT, false);
 }
 
 static void any_point_of_a_snapshot_opportunistic(void **state)
 {
     (void)state;
-    run(LOCAL_OPPORTUNISTIC);
+    run(LOCAL_OPPORTUNISTIC, false);
+}
+
+static void any_point_on_a_full_disk(void **state)
+{
+    (void)state;
+    run(LOCAL_STRICT, true);
 }
 
 /*
  * Starts that are cut short. A start shows what it found, so from then on that must survive a power
  * failure, also what the run before had written and not synced. `depth` more starts are killed at
- * each of their events, each on what the one before left; d is what the disk holds.
+ * each of their events, each on what the one before left; d is what the disk holds. With a fault,
+ * the first of them find a full disk: they go on in the last segment, or use the reserve.
  */
 static void check_starts(const struct disk *d, const struct history *past, int64_t at_least,
-                         int depth, struct rng *rng)
+                         int depth, const struct fs_fault *fault, struct rng *rng)
 {
     char *dir = dir_make(), *scratch = dir_make();
     struct disk next;
@@ -148,7 +202,7 @@ static void check_starts(const struct disk *d, const struct history *past, int64
     disk_image(d, DISK_ALL, NULL, &im);
     image_write(&im, dir);
     image_release(&im);
-    sc = scene_open(dir, LOCAL_STRICT);
+    sc = scene_open_with(dir, LOCAL_STRICT, fault);
     scene_step(sc);
     scene_close(sc);
     history_join(&all, past, &sc->past);
@@ -165,7 +219,7 @@ static void check_starts(const struct disk *d, const struct history *past, int64
         if (!disk_is_synced(&next))
             check_left(scratch, &c, DISK_MIXED, false, rng);
         if (depth)
-            check_starts(&next, &all, c.at_least, depth - 1, rng);
+            check_starts(&next, &all, c.at_least, depth - 1, NULL, rng);
     }
     disk_release(&next);
     history_release(&all);
@@ -180,14 +234,13 @@ static bool is_unsynced_write(const struct fs_event *e)
     return e->op == FS_PWRITE && strncmp(e->name, "journal-", 8) == 0;
 }
 
-static void any_point_of_a_start_after_a_kill(void **state)
+static void check_starts_after_kills(int depth, const struct fs_fault *fault)
 {
     struct rng rng = {seed_or(1)};
     char *dir = dir_make();
     struct scene *sc = scene_open(dir, LOCAL_STRICT);
     struct disk d;
 
-    (void)state;
     for (int i = 0; i < (soaking() ? 12 : 1); i++)
         scene_step(sc);
     scene_close(sc);
@@ -195,12 +248,23 @@ static void any_point_of_a_start_after_a_kill(void **state)
     for (size_t i = 0; i < sc->f->event_count; i++) {
         disk_apply(&d, &sc->f->events[i]);
         if (is_unsynced_write(&sc->f->events[i]))
-            check_starts(&d, &sc->past, scene_acknowledged(sc, i + 1), is_short_run() ? 0 : 1,
-                         &rng);
+            check_starts(&d, &sc->past, scene_acknowledged(sc, i + 1), depth, fault, &rng);
     }
     disk_release(&d);
     scene_free(sc);
     dir_remove(dir);
+}
+
+static void any_point_of_a_start_after_a_kill(void **state)
+{
+    (void)state;
+    check_starts_after_kills(is_short_run() ? 0 : 1, NULL);
+}
+
+static void any_point_of_a_start_on_a_full_disk(void **state)
+{
+    (void)state;
+    check_starts_after_kills(soaking() ? 1 : 0, &FULL);
 }
 
 int main(void)
@@ -208,7 +272,9 @@ int main(void)
     struct CMUnitTest tests[] = {
         cmocka_unit_test(any_point_of_a_snapshot_strict),
         cmocka_unit_test(any_point_of_a_snapshot_opportunistic),
+        cmocka_unit_test(any_point_on_a_full_disk),
         cmocka_unit_test(any_point_of_a_start_after_a_kill),
+        cmocka_unit_test(any_point_of_a_start_on_a_full_disk),
     };
 
     return run_group(tests);

@@ -30,8 +30,9 @@ static bool has_mark(void *arg)
 
     pthread_mutex_lock(&f->lock);
     for (size_t i = 0; i < f->event_count; i++)
-        if (f->events[i].op == FS_PWRITE || f->events[i].op == FS_FDATASYNC)
-            written = is_of_journal(&f->events[i]) && f->events[i].op == FS_PWRITE;
+        if (is_of_journal(&f->events[i]) &&
+            (f->events[i].op == FS_PWRITE || f->events[i].op == FS_FDATASYNC))
+            written = f->events[i].op == FS_PWRITE;
     pthread_mutex_unlock(&f->lock);
     return written;
 }

@@ -94,11 +94,25 @@ class Connection:
         head, self.bytes = self.bytes.split(b"\r\n\r\n", 1)
         status_line, *lines = head.decode().split("\r\n")
         headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
-        length = 0 if to_head else int(headers["content-length"])
+        if "chunked" in headers.get("transfer-encoding", "") and not to_head:
+            body = b"".join(iter(self.chunk, b""))
+        else:
+            body = self.take(0 if to_head else int(headers["content-length"]))
+        return int(status_line.split()[1]), headers, body
+
+    def take(self, length):
+        """So many bytes of a body."""
         while len(self.bytes) < length:
             assert self.read_more(), f"closed in the middle of a body: {self.bytes!r}"
-        body, self.bytes = self.bytes[:length], self.bytes[length:]
-        return int(status_line.split()[1]), headers, body
+        taken, self.bytes = self.bytes[:length], self.bytes[length:]
+        return taken
+
+    def chunk(self):
+        """The next chunk; empty at the end."""
+        while b"\r\n" not in self.bytes:
+            assert self.read_more(), f"closed in the middle of a body: {self.bytes!r}"
+        size, self.bytes = self.bytes.split(b"\r\n", 1)
+        return self.take(int(size, 16) + 2)[:-2]
 
     def is_closed(self):
         """Whether the server closes, without having said anything more."""
@@ -146,9 +160,11 @@ def call(port, method, path, body=None, **more):
 class Server:
     """A running `drover serve`."""
 
+    prefix: list[str] = []  # of its command line
+
     def __init__(self, *arguments, **more):
         rights = [] if {"--token-file", "--loopback-roles"} & set(arguments) else EVERY_ROLE
-        command = [BINARY, "serve", *ANY_PORTS, *rights, *map(str, arguments)]
+        command = [*self.prefix, BINARY, "serve", *ANY_PORTS, *rights, *map(str, arguments)]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                         **more)
         self.keeper_only = list(arguments[-2:]) == KEEPER_ONLY
@@ -287,3 +303,26 @@ def serve(ensemble):
     yield start_one
     for server in servers:
         server.kill()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 160 MiB, in memory."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "none", place],
+                             capture_output=True)
+    if mounted.returncode:
+        pytest.skip("a file system cannot be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def fill_disk(path):
+    """A file that takes all the room there is."""
+    with open(path, "wb", buffering=0) as file:
+        try:
+            while file.write(b"\0" * (1 << 20)):
+                pass
+        except OSError:
+            pass

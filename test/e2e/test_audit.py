@@ -10,7 +10,8 @@ import pytest
 
 from conftest import Http, Server, call, drover, errors, wait_until
 from test_rights import NODE, admin_token, ask, make_token, on_socket
-from wire_client import NO_AUTH, OK, Client, auth, create, delete, multi, set_data
+from wire_client import (NO_AUTH, OK, Client, add_watch, auth, check, create, delete, exists, get_acl, get_children,
+                         get_data, multi, multi_read, set_data, set_watches)
 
 
 def lines(path, **having):
@@ -141,6 +142,36 @@ def test_changes_of_what_the_server_trusts(audited, log, tmp_path):
     assert found == [("keeper.create", "/drover/mine", "loopback", 403)] + [
         (f"keeper.{verb}", "/drover/mine", "the admin token", None) for verb in ("create", "set", "delete")]
     assert "secret" not in log.read_text()
+
+
+def test_refused_reads_of_what_the_server_trusts(audited, log, tmp_path):
+    """Through the ZooKeeper port: a line for each request, however many nodes it names."""
+    top = "/drover"
+    refused = [get_data(top), get_children(top), exists(top, True), get_acl(top), add_watch(top, 0),
+               multi_read(get_data(top), get_children(top)), set_watches(0, [top] * 9),
+               multi(check(top, 0), check(top, 0))]
+    with Client(audited.zk_port) as c:
+        for number, request in enumerate(refused, 1):
+            c.call(request)
+            assert len(lines(log, outcome=403)) == number, request
+        assert c.call(get_data("/")).error == OK
+        assert c.call(auth(f"x:{admin_token(tmp_path / 'data')}")).error == OK
+        assert c.call(get_data(top)).error == OK
+    found = [(line["action"], line["target"], line["who"]) for line in lines(log, outcome=403)]
+    assert found == [("keeper.read", top, "loopback")] * 7 + [("keeper.check", top, "loopback")]
+
+
+def test_refused_requests_elsewhere(tmp_path, log):
+    """Nobody has a role: the rest of the tree is refused, too."""
+    server = Server("--data", tmp_path / "data", "--loopback-roles", "none", "--audit", log).start()
+    try:
+        with Client(server.zk_port) as c:
+            assert [c.call(q).error for q in (get_data("/"), create("/a"))] == [NO_AUTH, NO_AUTH]
+        found = [(line["action"], line["target"], line["who"]) for line in lines(log, outcome=403)]
+        assert found == [("keeper.read", "/", "nobody"), ("keeper.create", "/a", "nobody")]
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()
 
 
 def test_start_and_stop(tmp_path, log):

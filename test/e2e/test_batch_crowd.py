@@ -14,7 +14,7 @@ import pytest
 
 import zk
 from batch_api import Api
-from conftest import BINARY, DEADLINE_S, Server, wait_until
+from conftest import BINARY, DEADLINE_S, Server, drover, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -300,6 +300,9 @@ def test_rubbish_in_foreign_nodes(beside):
         assert "status" in api.refuse(500, "PUT", f"/v1/jobs/{bad}/state", {"state": "next"})
         named = {f["id"] for f in api("POST", "/v1/batches/fsck", {})["findings"]}
         assert {bad, "jid9999999999", "/jobs/junk", "/batches/junk"} <= named
+    for words in ([], ["--json"]):
+        found = drover("batch", "fsck", "--server", f"http://127.0.0.1:{api.connection.port}", *words)
+        assert found.returncode == 1 and "/jobs/junk" in found.stdout, found
     taken = api("POST", "/v1/jobs/acquire", {"session": session, "state": "Pending"})
     assert taken["job"]["id"] == good
     client.set(f"/batches/{batch}/status", b"rubbish")

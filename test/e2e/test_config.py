@@ -259,8 +259,8 @@ def helped():
             for name, argument, about in zip(parts[1::3], parts[2::3], parts[3::3])}
 
 
-PROSE = {"data", "zk-words", "jobs", "zk-auth", "pipeline", "socket", "loopback-roles",
-         "connections-per-address", "zk-connections-per-address"}  # the default depends, or is no value
+PROSE = {"data", "zk-words", "jobs", "zk-auth", "zk-ca", "zk-key", "pipeline", "socket", "loopback-roles",
+         "connections-per-address", "zk-connections-per-address", "memory"}  # the default depends, or is no value
 
 
 def defaults():

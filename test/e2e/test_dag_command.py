@@ -212,7 +212,7 @@ def test_nodes_show_log_wait_kill_retry_top(client, dag, tmp_path):
     assert client.ok("wait", a, b, c) == f"{a} finished\n{b} finished\n{c} finished\n"
     [d] = dag.add(shell("sleep 60"))
     client.ok("kill", d)
-    assert client.run("wait", d).returncode == 1
+    assert client.run("wait", d).returncode == client.run("wait", "--json", d).returncode == 1
     assert client.run("retry", a).returncode == 1
     client.ok("retry", d)
     client.ok("kill", d)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import BINARY, DEADLINE_S, Server
+from conftest import BINARY, DEADLINE_S, Server, fill_disk
 from dag_support import Dag, Refused, node, shell
 
 pytestmark = pytest.mark.slow
@@ -60,34 +60,13 @@ def test_thousands_wait_without_a_thread_each(many_files, start):
 
 # A full disk.
 
-@pytest.fixture
-def small_disk(tmp_path):
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "none", place],
-                             capture_output=True)
-    if mounted.returncode:
-        pytest.skip("a file system cannot be mounted here")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
-
-
-def fill(path):
-    with open(path, "wb", buffering=0) as file:
-        try:
-            while file.write(b"\0" * (1 << 20)):
-                pass
-        except OSError:
-            pass
-
-
 def test_a_graph_waits_for_a_full_disk(small_disk, tmp_path):
     """Commands go on, nothing is lost, and the graph ends when there is room again."""
     log = tmp_path / "ran"
     server = Server("--data", small_disk / "data", "--jobs", 2).start()
     try:
         dag = Dag(server.port)
-        fill(small_disk / "filler")
+        fill_disk(small_disk / "filler")
         ids = dag.add(*[shell(f"echo {i} >> {log}; head -c 400000 /dev/zero | tr '\\0' y")
                         for i in range(40)])
         deadline = time.monotonic() + DEADLINE_S

@@ -253,6 +253,42 @@ def tell_of_tasks(say):
     assert len(refused["errors"]) == 2 and refused["code"] == "REFUSED"
 
 
+def tell_of_groups(say):
+    group, task = "/v1/groups/{group}", "/v1/tasks/{id}"
+    say(200, "PUT", group, {"limit": 5, "keep_done": 60000}, group="settled")
+    say(200, "GET", group, group="settled")
+    [one] = say(200, "POST", "/update", {"clientid": 1, "adds": [{"group": "settled", "key": "k"}]})["tasks"]
+    say(200, "GET", "/v1/groups")
+    say(200, "GET", "/v1/tasks", query="?group=settled")
+    say(200, "POST", "/update", {"clientid": 1, "finishes": [{"id": one["id"], "result": "r"}]})
+    say(200, "GET", task, id=one["id"])
+    say(404, "GET", task, id=999999)
+    say(200, "GET", task + "/wait", id=one["id"])
+    say(404, "GET", task + "/wait", id=999999)
+    say(200, "POST", "/v1/tasks/bulk", {"action": "delete", "filter": {"group": "settled"}})
+    say(200, "DELETE", group, group="settled")
+    say(404, "DELETE", group, group="settled")
+
+
+def tell_of_schedules(say):
+    one, node = "/v1/schedules/{name}", {"metadata": {"type": "command"}, "data": {"command": "true"}}
+    made = say(200, "PUT", one, {"every": 3600000, "task": {"group": "hourly"}}, name="tick")
+    assert len(made["times"]) == 5
+    [parent] = say(200, "POST", "/v1/nodes", [node])
+    below = node | {"metadata": {"type": "command", "parents": [parent["id"]]}}
+    say(200, "PUT", one, {"cron": "@daily", "timezone": "Europe/Berlin", "graph": [below]}, name="tree")
+    assert len(say(200, "GET", "/v1/schedules")["schedules"]) == 2
+    say(200, "GET", one, name="tick")
+    for verb in ("run", "pause", "resume"):
+        say(200, "POST", one + "/" + verb, {}, name="tick")
+        say(404, "POST", one + "/" + verb, {}, name="nope")
+    say(200, "DELETE", "/v1/nodes/{id}", id=parent["id"])
+    say(409, "POST", one + "/run", {}, name="tree")
+    say(200, "DELETE", one, name="tick")
+    say(404, "DELETE", one, name="tick")
+    say(404, "GET", one, name="tick")
+
+
 def tell_of_nodes(say):
     node = {"metadata": {"type": "command"}, "data": {"command": "true"}}
     ids = [each["id"] for each in say(200, "POST", "/v1/nodes", [node, node, node])]
@@ -447,7 +483,8 @@ def tell_of_locks(say):
 def test_every_documented_reply(tmp_path):
     server = Server("--data", tmp_path / "data", "--jobs", 0, "--pipeline", "storing").start()
     say = Story(server)
-    for tell in (tell_of_the_server, tell_of_rights, tell_of_tasks, tell_of_nodes, tell_of_worlds, tell_of_queues,
+    for tell in (tell_of_the_server, tell_of_rights, tell_of_tasks, tell_of_groups, tell_of_schedules,
+                 tell_of_nodes, tell_of_worlds, tell_of_queues,
                  tell_of_batches, tell_of_locks):
         tell(say)
     server.stop()

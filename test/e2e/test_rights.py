@@ -159,6 +159,23 @@ def test_an_update_needs_the_roles_of_what_it_does(guarded, tmp_path):
 
 # Tokens.
 
+def test_the_task_of_a_node_needs_the_role_of_nodes(guarded, tmp_path):
+    """To claim or to move it would hold up its node."""
+    admin = admin_token(tmp_path / "data")
+    agent = make_token(guarded, admin, name="agent", roles=["work", "run"])["token"]
+    node = {"metadata": {"type": "shell command", "group": "far"}, "data": {"command": "true"}}
+    assert ask(guarded, admin, "POST", "/v1/nodes", [node])[0] == 200
+    claim = {"clientid": 7, "groups": ["mail", "far"], "duration": 60000, "wait": 60000}
+    refused = [ask(guarded, None, "POST", "/claim", claim)]
+    task, = ask(guarded, admin, "GET", "/group/far")[1]
+    delay = {"clientid": 7, "updates": [{"id": task["id"], "timespec": 4102444800000}]}
+    refused.append(ask(guarded, None, "POST", "/update", delay))
+    assert [status for status, _ in refused] == [403, 403], refused
+    assert all("needs the role run" in errors(answer)[0] for _, answer in refused), refused
+    assert ask(guarded, admin, "GET", "/group/far")[1] == [task]
+    assert ask(guarded, agent, "POST", "/claim", claim)[1]["tasks"][0]["data"] == task["data"]
+
+
 def test_a_token_from_birth_to_end(guarded, tmp_path):
     admin = admin_token(tmp_path / "data")
     made = make_token(guarded, admin, name="mail", roles=["read"])
@@ -499,6 +516,19 @@ def test_a_queue_worker_brings_its_token(tmp_path, start):
     assert drover("queue", "post", "q", "hello", **there).returncode == 0
     done = drover("queue", "work", "--queues", "q", "--until-empty", "--", "cat", **there)
     assert done.returncode == 0 and "hello" in done.stdout, done
+    assert server.stop() == 0, server.said
+
+
+def test_a_queue_worker_of_the_socket_is_told_of_the_token(tmp_path, start):
+    """The ZooKeeper port cannot know the user of a Unix socket."""
+    server = start("--loopback-roles", "none", "--socket", tmp_path / "s")
+    worker = subprocess.Popen([BINARY, "queue", "work", "--", "cat"], stderr=subprocess.PIPE, text=True,
+                              env=ENVIRONMENT | {"DROVER_URL": f"unix:{tmp_path / 's'}"})
+    try:
+        assert "wants a token with the roles read and work" in worker.stderr.readline()
+    finally:
+        worker.terminate()
+        worker.communicate(timeout=DEADLINE_S)
     assert server.stop() == 0, server.said
 
 

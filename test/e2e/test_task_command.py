@@ -161,7 +161,7 @@ def test_update_sends_json(me, tmp_path):
     file.write_text('{"adds": [{"group": "g", "data": "\\u0000\\ud800"}]}')
     assert me.json("update", file)["tasks"][0]["id"] == 1
     assert me.ok("update", input='{"deletes": [1]}') == ""
-    refused(me.run("update", input='{"deletes": [1, 2]}'), "deletes: there is no task 1",
+    refused(me.run("update", input='{"deletes": [1, 2]}'), "deletes: there is no task 1: it has ended",
             "deletes: there is no task 2")
     assert me.run("update", input='{"adds": 1}').returncode == 2
     for text, why in ("nonsense", "not JSON: an unexpected character at byte 0"), ("[]", "not a JSON object"):

@@ -16,6 +16,7 @@ import pytest
 
 from conftest import DEADLINE_S, Connection, Server, drover, wait_until
 from task_support import Tasks
+from test_long_lists import SlowReader
 from world_support import figure
 
 pytestmark = pytest.mark.slow
@@ -167,6 +168,39 @@ def test_nothing_is_answered_or_shown_before_it_is_on_disk(tmp_path):
         (hold / "hold").unlink()
         assert writer.answer()[0] == 200
         assert json.loads(reader.answer()[2]) == ["fresh", "known"]
+        reader.close()
+    finally:
+        (hold / "hold").unlink(missing_ok=True)
+        server.kill()
+
+
+def test_a_list_does_not_go_on_with_what_is_not_on_disk(tmp_path):
+    """A slice that would lack a task whose deletion is not on disk waits."""
+    hold = tmp_path / "hold"
+    hold.mkdir()
+    library = compile_library(tmp_path, "hold_sync")
+    server = Server("--data", tmp_path / "data", env=preloaded(library, DROVER_TEST_HOLD=str(hold)))
+    try:
+        server.start()
+        me = Tasks(server.port)
+        ids = [task for _ in range(20) for task in me.add("g", *["x" * 1000] * 700)]
+        reader = SlowReader(server, "/group/g")
+        (hold / "hold").touch()
+        body = json.dumps({"clientid": 1, "deletes": ids[-1:]})
+        writer, probe = server.connect(), server.connect()
+        writer.send(server.fill("POST /update HTTP/1.1\r\nHost: HOST\r\n"
+                                "Content-Type: application/json\r\n"
+                                f"Content-Length: {len(body)}\r\n\r\n{body}"))
+        wait_until((hold / "entered").exists, "a sync")
+        ask(probe, server, "/groups")
+        while not is_silent(probe):  # the writer has yet to come
+            probe.answer()
+            ask(probe, server, "/groups")
+        while not is_silent(reader):
+            reader.read_more()
+        assert not reader.bytes.endswith(b"\r\n0\r\n\r\n")
+        (hold / "hold").unlink()
+        assert [task["id"] for task in reader.read_rest()] == ids[:-1]
         reader.close()
     finally:
         (hold / "hold").unlink(missing_ok=True)

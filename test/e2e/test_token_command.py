@@ -81,6 +81,7 @@ def test_who_am_i(server, admin, tmp_path):
     (["create", "--role", "boss"], "'boss' is no role"),
     (["create", "--role", "read", "--expires", "soon"], "soon"),
     (["create", "--role", "read", "--name", "x" * 65], "name"),
+    (["create", "--role", "read", "--world", "x" * 1026], "worlds"),
     (["revoke"], "missing argument: ID"),
 ])
 def test_wrong_use(admin, words, why):

@@ -46,13 +46,13 @@ static void add(struct graph *g, const struct json *v, struct arena *a)
     struct draft d = {0};
     struct err_info e = {{0}};
     uint32_t before = g->count;
-    uint64_t last = g->last_id;
+    uint64_t last = g->last_id, damaged;
 
     if (graph_draft(g, v, 1000, NULL, a, &d, &e)) {
         FUZZ_CHECK(e.text[0] && g->last_id == last);
         return;
     }
-    FUZZ_CHECK(!graph_load(g, d.chunks, d.chunk_count, NULL, NULL, &changes));
+    FUZZ_CHECK(!graph_load(g, d.chunks, d.chunk_count, NULL, NULL, &changes, &damaged));
     FUZZ_CHECK(g->count == before + d.count && g->last_id == last + d.count);
     d.chunk_count = 0; /* the graph has taken them */
     draft_release(&d);

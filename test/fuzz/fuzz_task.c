@@ -21,7 +21,7 @@ static struct store_random numbers;
 
 static void check_answer(int err, struct arena *a)
 {
-    struct buf b = {0}, scratch = {0};
+    struct buf b = {0};
     struct err_info e;
 
     if (!err) {
@@ -31,17 +31,21 @@ static void check_answer(int err, struct arena *a)
     FUZZ_CHECK(!err || txn.error_count);
     for (size_t i = 0; !err && i < txn.task_count; i++) {
         char *bytes = mem_alloc(task_node_len(&txn.tasks[i]));
+        struct task_extra extra;
+        struct str payload;
         struct task t;
+        bool has_tail;
 
-        FUZZ_CHECK(!store_get(store, txn.tasks[i].id, &scratch, &t));
+        FUZZ_CHECK(!store_get(store, txn.tasks[i].id, a, &t));
         FUZZ_CHECK(str_eq(t.data, txn.tasks[i].data) && str_eq(t.group, txn.tasks[i].group));
         task_node_encode(&t, bytes);
-        FUZZ_CHECK(!task_node_decode((struct str){bytes, task_node_len(&t)}, &t));
+        FUZZ_CHECK(
+            !task_node_decode((struct str){bytes, task_node_len(&t)}, &t, &payload, &has_tail));
+        FUZZ_CHECK(!task_payload_decode(payload, has_tail, &extra, &t.data));
         FUZZ_CHECK(t.id == txn.tasks[i].id && str_eq(t.data, txn.tasks[i].data));
         free(bytes);
     }
     buf_release(&b);
-    buf_release(&scratch);
 }
 
 static void carry_out(struct str text, bool update, bool undo)
@@ -58,8 +62,9 @@ static void carry_out(struct str text, bool update, bool undo)
             : err_set(&wrong.why, DROVER_BAD_ARGUMENT, "no object");
 
     FUZZ_CHECK(!err == !wrong.why.text[0]);
-    if (!err && !body_finish(&in, update ? TASK_UPDATE : TASK_CLAIM, v)) {
-        err = update ? store_update(store, &in.request.update, NOW_MS, &txn)
+    const char *field;
+    if (!err && !body_finish(&in, update ? TASK_UPDATE : TASK_CLAIM, v, &a, &field)) {
+        err = update ? store_update(store, &in.request.update, NOW_MS, &numbers, &txn)
                      : store_claim(store, &in.request.claim, NOW_MS, &numbers, &txn);
         FUZZ_CHECK(!err || err == DROVER_REFUSED);
         check_answer(err, &a);
@@ -75,11 +80,16 @@ static void carry_out(struct str text, bool update, bool undo)
 
 static void read_slot(struct str bytes)
 {
+    struct task_extra extra;
+    struct str payload;
     struct task t;
+    bool has_tail;
     char *again;
 
-    if (task_node_decode(bytes, &t))
+    if (task_node_decode(bytes, &t, &payload, &has_tail) ||
+        task_payload_decode(payload, has_tail, &extra, &t.data))
         return;
+    t.extra = has_tail ? &extra : NULL;
     FUZZ_CHECK(task_node_len(&t) == bytes.len);
     again = mem_alloc(bytes.len);
     task_node_encode(&t, again);

@@ -52,10 +52,9 @@ void serving_start(struct serving *s, const struct http_options *o, const struct
     uv_async_init(&s->loop, &s->stop, on_stop);
     s->stop.data = s;
     s->events = events_new(&s->loop);
-    struct sockaddr_storage storage = {0};
-    memcpy(&storage, &address, sizeof address);
-    options.addresses = &storage;
-    options.address_count = 1;
+    struct option_addresses addresses = {.count = 1};
+    memcpy(&addresses.items[0], &address, sizeof address);
+    options.addresses = &addresses;
     options.closed = on_closed;
     options.closed_arg = s;
     if (http_listen(&s->loop, &options, &s->http, &e))

@@ -261,20 +261,53 @@ static void values_have_a_limit(void **state)
         const char *text;
         size_t values;
     } rows[] = {{"7", 1}, {"[]", 1}, {"[1,[2,3]]", 5}, {"{\"a\":{\"b\":null}}", 3}};
-
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct str text = str_of(rows[i].text);
+        struct json_limit less = {rows[i].values - 1, 0, 0}, enough = {rows[i].values, 0, 0};
         struct err_info why = {{0}};
         struct arena a = {0};
         struct json *v = NULL;
 
-        assert_int_equal(json_read(&a, text, rows[i].values - 1, &v, &why), DROVER_TOO_BIG);
+        assert_int_equal(json_read(&a, text, &less, &v, &why), DROVER_TOO_BIG);
         assert_null(v);
         assert_non_null(strstr(why.text, "too many values"));
-        assert_int_equal(json_read(&a, text, rows[i].values, &v, &why), 0);
+        assert_int_equal(json_read(&a, text, &enough, &v, &why), 0);
         assert_non_null(v);
         arena_release(&a);
+    }
+}
+
+static bool take_some(void *arg)
+{
+    return (*(int *)arg)-- > 0;
+}
+
+/* Asked for before each step but the first. The limit on their number holds inside a step, too. */
+static void memory_for_values_is_asked_for(void **state)
+{
+    static const struct {
+        size_t values, values_max;
+        int steps, err; /* steps after the first that there is memory for */
+    } rows[] = {
+        {3 * JSON_STEP, SIZE_MAX, 2, 0},
+        {3 * JSON_STEP + 1, SIZE_MAX, 2, DROVER_TOO_MANY},
+        {2 * JSON_STEP, 2 * JSON_STEP - 1, 1, DROVER_TOO_BIG},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int left = rows[i].steps;
+        struct json_limit limit = {rows[i].values_max, take_some, &left};
+        struct arena a = {0};
+        struct buf b = {0};
+        struct json *v;
+        put_many(&b, "[", 1);
+        put_many(&b, "7,", rows[i].values - 2);
+        put_many(&b, "7]", 1);
+        assert_int_equal(json_read(&a, buf_str(&b), &limit, &v, NULL), rows[i].err);
+        arena_release(&a);
+        buf_release(&b);
     }
 }
 
@@ -454,6 +487,7 @@ int main(void)
         cmocka_unit_test(every_byte_is_seen_at_every_place),
         cmocka_unit_test(depth_has_a_limit),
         cmocka_unit_test(values_have_a_limit),
+        cmocka_unit_test(memory_for_values_is_asked_for),
         cmocka_unit_test(names_are_distinct_in_large_objects),
         cmocka_unit_test(the_reason_names_the_place),
         cmocka_unit_test(members_have_their_kinds),

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -36,20 +37,58 @@ static void families_stand_together(void **state)
     counter_add(a, 41);
     metrics_counter(m, "x_total", "k=\"never\"", "Xs.");
     expect_page(m, "# HELP x_total Xs.\n# TYPE x_total counter\n"
-                   "x_total{k=\"a\"} 42\nx_total{k=\"b\"} 2\n"
+                   "x_total{k=\"a\"} 42\nx_total{k=\"b\"} 2\nx_total{k=\"never\"} 0\n"
                    "# HELP y Ys.\n# TYPE y gauge\ny 2.5\n");
     value = -1;
     counter_add(a, 1);
     expect_page(m, "# HELP x_total Xs.\n# TYPE x_total counter\n"
-                   "x_total{k=\"a\"} 43\nx_total{k=\"b\"} 2\n"
+                   "x_total{k=\"a\"} 43\nx_total{k=\"b\"} 2\nx_total{k=\"never\"} 0\n"
                    "# HELP y Ys.\n# TYPE y gauge\ny -1\n");
+    metrics_free(m);
+}
+
+static void zeros_of_many_are_left_out(void **state)
+{
+    struct metrics *m = metrics_new();
+    struct counter *last = NULL;
+    char label[32];
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        snprintf(label, sizeof label, "k=\"%d\"", i);
+        last = metrics_counter(m, "x_total", label, "Xs.");
+    }
+    counter_add(last, 7);
+    expect_page(m, "# HELP x_total Xs.\n# TYPE x_total counter\nx_total{k=\"99\"} 7\n");
+    metrics_free(m);
+}
+
+static void scales_differ(void **state)
+{
+    struct metrics *m = metrics_new();
+    struct histogram elsewhere = {0};
+    struct buf page = {0};
+
+    (void)state;
+    histogram_init(&elsewhere, &HISTOGRAM_RUN);
+    metrics_show_histogram(m, "t_seconds", NULL, "Times.", &elsewhere);
+    histogram_add(&elsewhere, UINT64_C(7200) * 1000000000);
+    metrics_put(&page, m);
+    buf_text(&page);
+    assert_non_null(strstr(page.p, "t_seconds_bucket{le=\"0.01\"} 0\n"));
+    assert_non_null(strstr(page.p, "t_seconds_bucket{le=\"3600\"} 0\n"));
+    assert_non_null(strstr(page.p, "t_seconds_bucket{le=\"14400\"} 1\n"));
+    assert_non_null(strstr(page.p, "t_seconds_bucket{le=\"86400\"} 1\n"));
+    assert_non_null(strstr(page.p, "t_seconds_sum 7200.000000000\n"));
+    buf_release(&page);
     metrics_free(m);
 }
 
 static void buckets_add_up(void **state)
 {
     struct metrics *m = metrics_new();
-    struct histogram *h = metrics_histogram(m, "t_seconds", "r=\"x\"", "Times.");
+    struct histogram *h =
+        metrics_histogram(m, "t_seconds", "r=\"x\"", "Times.", &HISTOGRAM_LATENCY);
     struct buf page = {0};
 
     (void)state;
@@ -121,7 +160,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_stand_together),
+        cmocka_unit_test(zeros_of_many_are_left_out),
         cmocka_unit_test(buckets_add_up),
+        cmocka_unit_test(scales_differ),
         cmocka_unit_test(collectors_write_families),
         cmocka_unit_test(threads_count_at_once),
     };

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "drover.h"
 #include "task/store.h"
 
@@ -144,7 +145,8 @@ static void step_update(struct run *r)
     reasons = objections(r, changed, u.update_count + u.delete_count, u.clientid) +
               (u.depend_count && !find(&r->m, depends[0]));
 
-    assert_int_equal(store_update(r->s, &u, r->now, &r->t), reasons ? DROVER_REFUSED : 0);
+    assert_int_equal(store_update(r->s, &u, r->now, &r->random, &r->t),
+                     reasons ? DROVER_REFUSED : 0);
     assert_int_equal(r->t.reasons, reasons);
     if (reasons)
         return;
@@ -208,7 +210,7 @@ static void step_claim(struct run *r)
 
 static void same(struct run *r)
 {
-    struct buf scratch = {0};
+    CLEANUP(arena_release) struct arena scratch = {0};
     size_t total = 0;
 
     assert_int_equal(store_count(r->s), r->m.count);
@@ -216,7 +218,6 @@ static void same(struct run *r)
         const struct model_task *t = &r->m.tasks[i];
         struct task got;
 
-        scratch.len = 0;
         assert_int_equal(store_get(r->s, t->id, &scratch, &got), 0);
         assert_int_equal(got.timespec, t->timespec);
         assert_int_equal(got.ownerid, t->ownerid);
@@ -233,7 +234,6 @@ static void same(struct run *r)
         arena_release(&a);
     }
     assert_int_equal(total, r->m.count);
-    buf_release(&scratch);
 }
 
 /* Too many make the run slow and the ids rarely meet. */
@@ -244,7 +244,7 @@ static void thin_out(struct run *r)
         struct task_update u = {
             .clientid = r->m.tasks[0].ownerid, .deletes = &id, .delete_count = 1};
 
-        assert_int_equal(store_update(r->s, &u, r->now, &r->t), 0);
+        assert_int_equal(store_update(r->s, &u, r->now, &r->random, &r->t), 0);
         store_settle(r->s, &r->t);
         drop(&r->m, id);
     }

@@ -33,7 +33,9 @@ import unittest
 
 from wait import wait_until
 
-JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
+# Those of Netty are for TLS; Debian's zookeeper.jar names only some of them.
+JARS = ":".join(f"/usr/share/java/{name}.jar" for name in (
+    "zookeeper", "slf4j-simple", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"))
 READY_S = 120
 STOP_S = 60
 FIRST_PORT, LAST_PORT = 15000, 30000

@@ -166,7 +166,8 @@ static bool is_foreign(const char *name)
     for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
         if (strcmp(name, KNOWN[i]) == 0)
             return false;
-    return name[0] != '.' && strncmp(name, "salvaged-", 9) != 0;
+    return name[0] != '.' && strncmp(name, "salvaged-", 9) != 0 &&
+           strncmp(name, FORMAT_RESERVE, sizeof FORMAT_RESERVE - 1) != 0;
 }
 
 static void dir_add(struct format_dir *d, const char *name)

@@ -6,6 +6,7 @@
  *     journal-0000000007              segment 7 of the journal: header, then records (record.h),
  *                                     then zeros
  *     snapshot-00000000000000200000   the tree as of transaction 200000 (snapshot.h)
+ *     reserve-1 to reserve-4          room that is kept back (reserve.h)
  *     *.tmp                           being written; removed at the next start
  *
  * The header is 64 bytes, little-endian:
@@ -34,6 +35,8 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+
+#define FORMAT_RESERVE "reserve-"
 
 enum {
     FORMAT_VERSION = 1,

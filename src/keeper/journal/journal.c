@@ -16,9 +16,10 @@
 #include "keeper/journal/format.h"
 #include "keeper/journal/journal_impl.h"
 #include "keeper/journal/record.h"
+#include "keeper/journal/recover.h"
 
 enum {
-    RETRY_FULL_DISK_MS = 200,
+    START_PART = 64, /* of a segment: room for what a start writes */
     SHARE_FROM = 16, /* records not on disk at once: with fewer, waiting for others costs more */
     SHARE_MAX = 64,  /* deferred records: more gain nothing */
     FAST_ROUND_US = 1000, /* a round that a loop may wait for */
@@ -37,53 +38,77 @@ void journal_fail(struct journal *j, const char *line)
     gate_wake_all(j->gate);
 }
 
-/* Makes the next segment. Under the lock, which it releases meanwhile. */
-static void prepare_next(struct journal *j)
+/* The last segment of the run before has enough room for a start. */
+static bool may_reuse(const struct journal *j)
 {
-    struct err_info why;
-    uint64_t number = j->prepared;
-    int fd;
-    pthread_mutex_unlock(j->lock);
-    int err = segment_make(j->o.fs, j->o.dir, j->o.mark.store, number, j->o.segment_len, &fd, &why);
-    if (err && !err_is_shortage(err))
-        journal_fail(j, why.text); /* first: callers that see prepare_error know no reason */
-    pthread_mutex_lock(j->lock);
-    j->prepare_error = err;
-    if (!err)
-        j->prepared_fd = fd;
-    pthread_cond_broadcast(&j->progress);
+    const struct recover_segment *last = j->o.last;
+    return last && last->file_len - last->valid_len >= j->o.segment_len / START_PART;
 }
 
-static void *preparer_main(void *arg)
+/*
+ * On a full disk the last segment takes the next records, or a piece of the reserve does. Changes
+ * that add are refused from the start.
+ */
+static int first_when_full(struct journal *j, struct journal_run *ret_run,
+                           struct err_info *ret_error)
 {
-    struct journal *j = arg;
-    LOCKED(j->lock);
-    while (!j->stop && !journal_failed(j)) {
-        if (j->prepared_fd >= 0) {
-            pthread_cond_wait(&j->prepare, j->lock);
-            continue;
-        }
-        prepare_next(j);
-        if (j->prepare_error && !j->stop)
-            cond_wait_until(&j->prepare, j->lock, clock_boot_ms() + RETRY_FULL_DISK_MS);
+    const struct journal_options *o = &j->o;
+    struct journal_run run = {.segment = o->segment, .segment_len = j->reserve.piece_len};
+    if (may_reuse(j) && !recover_reuse(o->fs, o->dir, o->last, &run.fd, ret_error)) {
+        run.segment = o->last->number;
+        run.segment_len = o->last->file_len;
+        run.at = (off_t)o->last->valid_len;
+    } else if (j->reserve.count) {
+        TRY(reserve_take(&j->reserve, o->segment, &run.fd, ret_error));
+    } else {
+        return err_set(ret_error, DROVER_DISK_FULL, "%s", j->prepare_why.text);
     }
-    return NULL;
+    *ret_run = run;
+    return 0;
+}
+
+/* Where the first record goes. */
+static int make_first(struct journal *j, struct journal_run *ret_run, struct err_info *ret_error)
+{
+    const struct journal_options *o = &j->o;
+    struct journal_run run = {.segment = o->segment, .segment_len = o->segment_len};
+    int err = segment_make(o->fs, o->dir, o->mark.store, o->segment, o->segment_len, &run.fd,
+                           &j->prepare_why);
+    if (err && err != DROVER_DISK_FULL)
+        return err_set(ret_error, err, "%s", j->prepare_why.text);
+    j->prepare_error = err;
+    if (err)
+        TRY(first_when_full(j, &run, ret_error));
+    if (!run.at && o->last) {
+        err = recover_cut(o->fs, o->dir, o->last, ret_error);
+        if (err) {
+            o->fs->close(o->fs, run.fd);
+            return err;
+        }
+    }
+    run.at = run.at ? run.at : FORMAT_HEADER_LEN;
+    *ret_run = run;
+    return 0;
 }
 
 int journal_open(struct journal *j, const struct journal_options *o, struct gate *gate,
                  struct err_info *ret_error)
 {
-    int fd;
-    *j = (struct journal){
-        .o = *o, .gate = gate, .lock = gate->lock, .prepared_fd = -1, .prepared = o->segment + 1};
+    struct journal_run first;
+    *j = (struct journal){.o = *o, .gate = gate, .lock = gate->lock, .prepared_fd = -1};
     j->mark = (struct mark_file){.fs = o->fs, .dir = o->dir, .fd = -1};
+    histogram_init(&j->rounds, &HISTOGRAM_LATENCY);
     atomic_init(&j->token_taken, true); /* until the writer has initialised it */
-    TRY(segment_make(o->fs, o->dir, o->mark.store, o->segment, o->segment_len, &fd, ret_error));
+    reserve_open(&j->reserve, o->fs, o->dir, o->mark.store, o->segment_len);
+    TRY(make_first(j, &first, ret_error));
+    j->o.last = NULL; /* borrowed for this call */
+    j->reserved = j->reserve.count;
+    j->prepared = first.segment + 1;
     j->claims = o->mark;
-    j->claims.begun = o->segment;
+    j->claims.begun = first.segment;
     int err = journal_mark(j, true, ret_error);
     if (err) {
-        o->fs->close(o->fs, fd);
+        o->fs->close(o->fs, first.fd);
         mark_close(&j->mark);
         return err;
     }
@@ -93,12 +118,12 @@ int journal_open(struct journal *j, const struct journal_options *o, struct gate
     gate->journal = j;
     gate->strict = o->strict;
     atomic_store(&gate->durable, o->mark.lsn);
-    j->first = j->open = run_new(j, fd, o->segment, FORMAT_HEADER_LEN);
+    j->first = j->open = run_new(j, &first, first.at);
     cond_init(&j->work);
     cond_init(&j->progress);
     cond_init(&j->prepare);
     thread_must_start(&j->writer, "journal-write", journal_writer_main, j);
-    thread_must_start(&j->preparer, "journal-prepare", preparer_main, j);
+    thread_must_start(&j->preparer, "journal-prepare", journal_preparer_main, j);
     return 0;
 }
 
@@ -112,6 +137,19 @@ static void runs_free(struct journal_run *b)
     }
 }
 
+/* The next segment was not needed. */
+static void drop_prepared(struct journal *j)
+{
+    CLEANUP(mem_free) char *path = format_path(j->o.dir, FORMAT_SEGMENT, j->prepared);
+    if (j->prepared_fd < 0)
+        return;
+    j->o.fs->close(j->o.fs, j->prepared_fd);
+    if (j->prepared_len == j->reserve.piece_len && j->reserve.count < RESERVE_PIECES)
+        reserve_put_back(&j->reserve, j->prepared);
+    else
+        j->o.fs->unlink(j->o.fs, path);
+}
+
 void journal_close(struct journal *j)
 {
     pthread_mutex_lock(j->lock);
@@ -121,11 +159,7 @@ void journal_close(struct journal *j)
     pthread_mutex_unlock(j->lock);
     pthread_join(j->writer, NULL);
     pthread_join(j->preparer, NULL);
-    if (j->prepared_fd >= 0) { /* unused */
-        CLEANUP(mem_free) char *path = format_path(j->o.dir, FORMAT_SEGMENT, j->prepared);
-        j->o.fs->close(j->o.fs, j->prepared_fd);
-        j->o.fs->unlink(j->o.fs, path);
-    }
+    drop_prepared(j);
     mark_close(&j->mark);
     runs_free(j->first);
     runs_free(j->spare);
@@ -137,7 +171,9 @@ void journal_close(struct journal *j)
 /* The open run ends with its segment; the prepared segment begins. */
 static void next_segment(struct journal *j)
 {
-    j->open->next = run_new(j, j->prepared_fd, j->prepared, FORMAT_HEADER_LEN);
+    struct journal_run next = {
+        .fd = j->prepared_fd, .segment = j->prepared, .segment_len = j->prepared_len};
+    j->open->next = run_new(j, &next, FORMAT_HEADER_LEN);
     j->open = j->open->next;
     j->prepared_fd = -1;
     j->prepared++;
@@ -169,7 +205,14 @@ static void release_deferred(struct journal *j)
     signal_writer(j);
 }
 
-int journal_admit(struct journal *j, size_t record_len)
+/* During a shortage the next segment may be a piece: it is not begun for what does not fit. */
+static bool may_begin_next(const struct journal *j, size_t record_len)
+{
+    return j->prepared_fd >= 0 &&
+           (!j->prepare_error || record_len <= j->prepared_len - FORMAT_HEADER_LEN);
+}
+
+int journal_admit(struct journal *j, size_t record_len, enum reserve_use use)
 {
     if (record_len > j->o.segment_len - FORMAT_HEADER_LEN)
         return DROVER_TOO_BIG;
@@ -182,11 +225,13 @@ int journal_admit(struct journal *j, size_t record_len)
             pthread_cond_wait(&j->progress, j->lock);
             continue;
         }
-        if ((size_t)j->open->at + j->open->bytes.len + record_len <= j->o.segment_len)
+        if (use == RESERVE_GROWS && journal_shortage(j))
+            return j->prepare_error;
+        if (record_len <= journal_room(j))
             return 0;
-        if (j->prepared_fd >= 0)
+        if (may_begin_next(j, record_len))
             next_segment(j);
-        else if (j->prepare_error)
+        else if (j->prepare_error && !journal_want_piece(j, record_len, use))
             return j->prepare_error;
         else
             pthread_cond_wait(&j->progress, j->lock);
@@ -286,8 +331,12 @@ struct gate_ticket journal_request_sync(struct journal *j, int64_t lsn)
 
 int journal_rotate(struct journal *j, uint64_t *ret_segment)
 {
+    if (j->open->at + (off_t)j->open->bytes.len == FORMAT_HEADER_LEN) { /* it has no records */
+        *ret_segment = j->open->segment;
+        return 0;
+    }
     while (j->prepared_fd < 0 && !journal_failed(j)) {
-        if (j->prepare_error)
+        if (j->prepare_error && !journal_want_piece(j, 0, RESERVE_FREES))
             return j->prepare_error;
         pthread_cond_wait(&j->progress, j->lock);
     }

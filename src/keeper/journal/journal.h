@@ -4,7 +4,8 @@
  * The owner appends records under its lock. A thread of the journal's own (the writer), or a caller
  * that waits, takes all records that were appended since the last round, writes and syncs them, and
  * raises the gate (gate.h). A second thread (the preparer) makes the next segment, filled with
- * zeros, ahead of need.
+ * zeros, ahead of need. If there is no room for it, changes that add are refused, and others may
+ * use the reserve (reserve.h).
  *
  *     lock -> journal_admit -> change the tree -> journal_append -> gate_ticket -> unlock
  *          -> gate_wait
@@ -26,12 +27,15 @@
 #define KEEPER_JOURNAL_JOURNAL_H
 
 #include "base/buf.h"
+#include "base/histogram.h"
 #include "base/summary.h"
 #include "keeper/journal/gate.h"
 #include "keeper/journal/mark.h"
+#include "keeper/journal/reserve.h"
 #include "keeper/tree/tree.h"
 
 struct journal_run;
+struct recover_segment;
 struct write_token;
 
 struct journal_options {
@@ -40,10 +44,13 @@ struct journal_options {
     bool strict;      /* answers wait for the sync */
     int64_t flush_ms; /* otherwise: after this a record is on disk, or changes wait */
     size_t segment_len;
-    uint64_t segment;        /* the first one to make */
-    struct mark_claims mark; /* what is on disk already */
+    uint64_t segment;                   /* the first one to make */
+    const struct recover_segment *last; /* the one before it, not yet cut; NULL: none */
+    struct mark_claims mark;            /* what is on disk already */
     void (*fatal)(void *arg, const char *line);
     void *arg;
+    void (*shortage_changed)(void *arg); /* under the lock: journal_shortage() is another */
+    void *shortage_arg;
 };
 
 struct journal {
@@ -75,12 +82,21 @@ struct journal {
     int64_t round_us;          /* moving average of the time to write and sync a round */
     size_t pending;            /* bytes appended and not yet written */
 
-    int prepared_fd; /* -1: none yet */
+    struct reserve reserve; /* belongs to the preparer */
+    unsigned reserved;      /* its pieces */
+    int prepared_fd;        /* -1: none yet */
     uint64_t prepared;
-    int prepare_error; /* DISK_FULL, TOO_MANY: why there is none */
+    size_t prepared_len;
+    int prepare_error; /* DISK_FULL, TOO_MANY: why the next segment or a piece is missing */
+    struct err_info prepare_why;
+    int64_t prepare_due_ms;
+    int shortage_told;
+    bool piece_wanted;    /* a piece is to be the next segment */
+    bool yields, yielded; /* journal_yield(): wanted, done */
 
     uint64_t records, bytes, syncs;
-    struct summary sync_ms; /* of rounds that were synced: how long the write and the sync took */
+    struct histogram rounds; /* how long each took: the write, and the sync if it was due */
+    struct summary sync_ms;  /* of rounds that were synced: how long the write and the sync took */
 
     _Atomic int64_t released_lsn; /* the records behind it are deferred; changed under the lock */
     _Atomic bool token_taken;     /* changed under the lock */
@@ -96,10 +112,22 @@ void journal_close(struct journal *j);
 
 /*
  * Makes sure that a record of so many bytes can be appended. Under the lock, which it may release
- * and take again. 0, DISK_FULL, TOO_MANY,
- * TOO_BIG or IO.
+ * and take again. 0, DISK_FULL, TOO_MANY, TOO_BIG or IO.
  */
-int journal_admit(struct journal *j, size_t record_len);
+int journal_admit(struct journal *j, size_t record_len, enum reserve_use use);
+
+/*
+ * Why changes that add are refused: DISK_FULL or TOO_MANY, with the details in prepare_why; 0: they
+ * are not. Under the lock.
+ */
+int journal_shortage(const struct journal *j);
+
+/*
+ * During a shortage: leaves the room on the disk to the caller, the reserve except its last piece
+ * included, until journal_resume(). Under the lock; journal_yield() releases it.
+ */
+void journal_yield(struct journal *j);
+void journal_resume(struct journal *j);
 
 /* Who writes a record. */
 enum journal_writer {
@@ -134,7 +162,8 @@ struct gate_ticket journal_request_sync(struct journal *j, int64_t lsn);
 unsigned journal_round(const struct journal *j, int64_t lsn); /* under the lock */
 
 /*
- * Under the lock: later records go into a new segment, whose number it returns. 0, DISK_FULL or IO.
+ * Under the lock: later records go into a segment that has none yet, whose number it returns. 0,
+ * DISK_FULL or IO.
  */
 int journal_rotate(struct journal *j, uint64_t *ret_segment);
 

@@ -38,6 +38,7 @@ struct journal_run {
     struct buf bytes;
     int fd;
     uint64_t segment;
+    size_t segment_len;
     off_t at;
     int64_t last_lsn;
     int64_t since_ms; /* when its first record was appended */
@@ -66,8 +67,14 @@ static inline bool run_has_records(const struct journal_run *b)
     return b->last_lsn != 0;
 }
 
-/* An empty one. Under the lock. */
-struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t at);
+/* An empty one of the same segment. Under the lock. */
+struct journal_run *run_new(struct journal *j, const struct journal_run *like, off_t at);
+
+/* Bytes that are left in the open segment. */
+static inline size_t journal_room(const struct journal *j)
+{
+    return j->open->segment_len - (size_t)j->open->at - j->open->bytes.len;
+}
 
 static inline bool journal_failed(const struct journal *j)
 {
@@ -79,8 +86,15 @@ static inline int64_t journal_durable(const struct journal *j)
     return atomic_load(&j->gate->durable);
 }
 
-/* The journal's own thread. */
+/* The journal's own threads. */
 void *journal_writer_main(void *arg);
+void *journal_preparer_main(void *arg);
+
+/*
+ * Asks the preparer to make a piece of the reserve the next segment, and the caller to wait for
+ * progress. False: the change may not have one. Under the lock.
+ */
+bool journal_want_piece(struct journal *j, size_t record_len, enum reserve_use use);
 
 /* Writes and syncs a round. The token must be free. Under the lock, which it releases meanwhile. */
 void journal_write_round(struct journal *j);

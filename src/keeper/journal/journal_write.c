@@ -122,7 +122,7 @@ static int mark_written(struct journal *j, bool sync)
     return err ? DROVER_IO : 0;
 }
 
-struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t at)
+struct journal_run *run_new(struct journal *j, const struct journal_run *like, off_t at)
 {
     struct journal_run *b = j->spare;
     if (b)
@@ -130,7 +130,11 @@ struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t a
     else
         b = mem_zalloc(sizeof *b);
     b->bytes.len = 0; /* its memory is reused */
-    *b = (struct journal_run){.bytes = b->bytes, .fd = fd, .segment = segment, .at = at};
+    *b = (struct journal_run){.bytes = b->bytes,
+                              .fd = like->fd,
+                              .segment = like->segment,
+                              .segment_len = like->segment_len,
+                              .at = at};
     return b;
 }
 
@@ -138,7 +142,7 @@ struct journal_run *run_new(struct journal *j, int fd, uint64_t segment, off_t a
 static struct journal_run *take_round(struct journal *j)
 {
     struct journal_run *taken = j->first, *last = j->open;
-    j->first = j->open = run_new(j, last->fd, last->segment, last->at + (off_t)last->bytes.len);
+    j->first = j->open = run_new(j, last, last->at + (off_t)last->bytes.len);
     atomic_store(&j->crowded, j->last_lsn - j->taken_lsn > CROWD);
     j->taken_lsn = j->last_lsn;
     if (j->lag) /* 0: only a mark */
@@ -299,6 +303,7 @@ static int write_and_sync(struct journal *j)
         err = sync_round(j, number);
     j->write_token->wrote_ms = clock_boot_ms();
     int64_t took_us = now_us() - start_us;
+    histogram_add(&j->rounds, (uint64_t)took_us * 1000);
     if (j->syncs > syncs)
         summary_add(&j->sync_ms, took_us / 1000);
     j->round_us += ((took_us < SLOW_US ? took_us : SLOW_US) - j->round_us) / AVERAGE_OVER;
@@ -332,9 +337,8 @@ void journal_write_round(struct journal *j)
 /* Appends a mark to records that are on disk, if the segment has room for it. */
 static void put_mark(struct journal *j)
 {
-    size_t used = (size_t)j->open->at + j->open->bytes.len;
     j->marked_lsn = j->last_lsn;
-    if (used + RECORD_HEADER_LEN <= j->o.segment_len)
+    if (journal_room(j) >= RECORD_HEADER_LEN)
         record_put_mark(&j->open->bytes, j->salt, j->last_lsn);
 }
 

@@ -156,12 +156,12 @@ int record_changes(const struct record *r, struct tree_changes *c)
     return in.bad || !c->count ? DROVER_DAMAGED : 0;
 }
 
-static int fill(const struct fs *fs, int fd, const struct format_header *h, size_t len)
+static int fill(const struct fs *fs, int fd, const struct format_header *h)
 {
     CLEANUP(mem_free) char *block = mem_zalloc(FILL_LEN);
     format_header_put(block, h);
-    for (size_t at = 0; at < len; at += FILL_LEN) {
-        size_t part = len - at < FILL_LEN ? len - at : FILL_LEN;
+    for (size_t at = 0; at < h->made_len; at += FILL_LEN) {
+        size_t part = h->made_len - at < FILL_LEN ? h->made_len - at : FILL_LEN;
         TRY(fs_write_all(fs, fd, block, part, (off_t)at, false));
         TRY(fs->fsync(fs, fd));
         if (at == 0)
@@ -170,25 +170,31 @@ static int fill(const struct fs *fs, int fd, const struct format_header *h, size
     return 0;
 }
 
-int segment_make(const struct fs *fs, const char *dir, uint64_t store, uint64_t number, size_t len,
-                 int *ret_fd, struct err_info *ret_error)
+int segment_make_file(const struct fs *fs, const char *dir, const char *path,
+                      const struct format_header *h, int *ret_fd, struct err_info *ret_error)
 {
-    struct format_header h = {
-        .kind = FORMAT_SEGMENT, .store = store, .number = number, .made_len = len};
     CLEANUP(mem_free) char *tmp = format_path_of(dir, "journal.tmp");
-    CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, number);
     int fd = fs->open(fs, tmp, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (fd >= 0 && fill(fs, fd, &h, len) == 0 && fs->fsync(fs, fd) == 0 &&
+    if (fd >= 0 && fill(fs, fd, h) == 0 && fs->fsync(fs, fd) == 0 &&
         fs->rename(fs, tmp, path) == 0 && fs_sync_dir(fs, dir) == 0) {
         *ret_fd = fd;
         return 0;
     }
-    int err = err_set_errno(ret_error, errno, "cannot make the journal segment %s", path);
+    int err = err_set_errno(ret_error, errno, "cannot make %s", path);
     if (fd >= 0) {
         fs->close(fs, fd);
         fs->unlink(fs, tmp);
     }
     return err;
+}
+
+int segment_make(const struct fs *fs, const char *dir, uint64_t store, uint64_t number, size_t len,
+                 int *ret_fd, struct err_info *ret_error)
+{
+    struct format_header h = {
+        .kind = FORMAT_SEGMENT, .store = store, .number = number, .made_len = len};
+    CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, number);
+    return segment_make_file(fs, dir, path, &h, ret_fd, ret_error);
 }
 
 /*

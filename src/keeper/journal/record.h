@@ -44,6 +44,7 @@
 
 #include "base/buf.h"
 #include "base/fs.h"
+#include "keeper/journal/format.h"
 #include "keeper/tree/tree.h"
 
 enum {
@@ -86,6 +87,10 @@ int record_changes(const struct record *r, struct tree_changes *c);
  */
 int segment_make(const struct fs *fs, const char *dir, uint64_t store, uint64_t number, size_t len,
                  int *ret_fd, struct err_info *ret_error);
+
+/* The same under any name in the directory; the header has the length. */
+int segment_make_file(const struct fs *fs, const char *dir, const char *path,
+                      const struct format_header *h, int *ret_fd, struct err_info *ret_error);
 
 /*
  * Reads a segment record by record. Give it the LSN before the first record expected (-1: whatever

@@ -17,6 +17,15 @@ static void note(const struct recover_hooks *hooks, struct buf *line)
         hooks->note(hooks->arg, buf_text(line));
 }
 
+static void begin_file(const struct recover_hooks *hooks, const char *path)
+{
+    CLEANUP(buf_release) struct buf what = {0};
+    if (!hooks->progress)
+        return;
+    buf_printf(&what, "reading %s", path);
+    hooks->progress(hooks->arg, buf_text(&what));
+}
+
 void recovery_release(struct recovery *r)
 {
     tree_release(&r->tree);
@@ -134,6 +143,7 @@ static int load_snapshot(struct recovery *r, const char *dir, const struct forma
     for (size_t i = snapshots->count; i-- > 0;) {
         CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SNAPSHOT, snapshots->numbers[i]);
         struct err_info why;
+        begin_file(hooks, path);
         int err = snapshot_load(path, &r->tree, &r->snapshot, &why);
 
         if (!err) {
@@ -162,6 +172,7 @@ static int replay(struct recovery *r, const char *dir, const struct format_list 
         if (segments->numbers[i] < next)
             continue;
         CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, next);
+        begin_file(hooks, path);
         TRY(recover_read_file(path, &bytes, ret_error));
         TRY(recover_segment_bytes(r, path, next, buf_str(&bytes), hooks, ret_error));
         next++;
@@ -323,21 +334,61 @@ static int seal_segments(const struct fs *fs, const char *dir, const struct reco
     return r->has_mark ? mark_replace(fs, dir, &claims, ret_error) : 0;
 }
 
+static int failed(const char *what, const char *path, struct err_info *ret_error)
+{
+    return err_set_errno(ret_error, errno, "cannot %s %s", what, path);
+}
+
 /*
  * Cuts the torn tail, and syncs in any case: the previous process may have been killed between
  * writing and syncing, and what this start has read must not be lost later.
  */
-static int settle(const struct fs *fs, const char *path, const struct recover_segment *s,
+static int settle(const struct fs *fs, const char *dir, const struct recover_segment *s, bool cuts,
                   struct err_info *ret_error)
 {
+    CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, s->number);
     int fd = fs->open(fs, path, O_RDWR, 0);
     int err = 0;
-    if (fd < 0 || (s->file_len > s->valid_len && fs->ftruncate(fs, fd, (off_t)s->valid_len) < 0) ||
-        fs->fsync(fs, fd) < 0)
-        err = err_set_errno(ret_error, errno, "cannot cut %s", path);
+    cuts = cuts && s->file_len > s->valid_len;
+    if (fd < 0 || (cuts && fs->ftruncate(fs, fd, (off_t)s->valid_len) < 0) || fs->fsync(fs, fd) < 0)
+        err = failed("cut", path, ret_error);
     if (fd >= 0)
         fs->close(fs, fd);
     return err;
+}
+
+int recover_cut(const struct fs *fs, const char *dir, const struct recover_segment *s,
+                struct err_info *ret_error)
+{
+    return s->file_len > s->valid_len ? settle(fs, dir, s, true, ret_error) : 0;
+}
+
+static int put_zeros(const struct fs *fs, int fd, size_t from, size_t to)
+{
+    CLEANUP(mem_free) char *zeros = mem_zalloc(to - from);
+    TRY(fs_write_all(fs, fd, zeros, to - from, (off_t)from, false));
+    return fs->fsync(fs, fd);
+}
+
+int recover_reuse(const struct fs *fs, const char *dir, const struct recover_segment *s,
+                  int *ret_fd, struct err_info *ret_error)
+{
+    CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, s->number);
+    int fd = fs->open(fs, path, O_RDWR, 0);
+    if (fd < 0)
+        return failed("open", path, ret_error);
+    if (s->has_rest && put_zeros(fs, fd, s->valid_len, s->file_len) < 0) {
+        int err = failed("write", path, ret_error);
+        fs->close(fs, fd);
+        return err;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+const struct recover_segment *recovery_last(const struct recovery *r)
+{
+    return r->segment_count ? &r->segments[r->segment_count - 1] : NULL;
 }
 
 int recover_trim(const struct fs *fs, const char *dir, const struct recovery *r,
@@ -345,10 +396,8 @@ int recover_trim(const struct fs *fs, const char *dir, const struct recovery *r,
 {
     TRY(format_remove_tmp(fs, dir, ret_error));
     TRY(seal_segments(fs, dir, r, ret_error));
-    for (size_t i = 0; i < r->segment_count; i++) {
-        CLEANUP(mem_free) char *path = format_path(dir, FORMAT_SEGMENT, r->segments[i].number);
-        TRY(settle(fs, path, &r->segments[i], ret_error));
-    }
+    for (size_t i = 0; i < r->segment_count; i++)
+        TRY(settle(fs, dir, &r->segments[i], i + 1 < r->segment_count, ret_error));
     if (fs_sync_dir(fs, dir) < 0)
         return err_set_errno(ret_error, errno, "cannot sync the data directory %s", dir);
     return 0;

@@ -4,10 +4,11 @@
  * recover_read changes nothing. It loads the newest complete snapshot, then replays the journal
  * from the segment that the snapshot names to the end or a torn tail. Damage in the middle is an
  * error that names the file and the offset; so is a journal that ends before its mark (mark.h).
- * recover_trim then prepares the directory for writing:
- * it removes unfinished files, cuts the torn tail, and syncs what it found, because a process that
- * was killed may have left records in the page cache only. All of this happens before anything new
- * is written and is safe to repeat after a crash.
+ * recover_trim then prepares the directory for writing: it removes unfinished files, cuts off torn
+ * tails and unused room, and syncs what it found, because a process that was killed may have left
+ * records in the page cache only. The last segment is only synced: it is cut when the next one is
+ * made, or, if the disk is too full for that, it takes the next records. All of this happens before
+ * anything new is written and is safe to repeat after a crash.
  */
 #ifndef KEEPER_JOURNAL_RECOVER_H
 #define KEEPER_JOURNAL_RECOVER_H
@@ -48,7 +49,8 @@ struct recovery {
 
 /* Each may be NULL. */
 struct recover_hooks {
-    void (*note)(void *arg, const char *line); /* reports an unusable snapshot, a torn tail */
+    void (*note)(void *arg, const char *line);     /* reports an unusable snapshot, a torn tail */
+    void (*progress)(void *arg, const char *what); /* "reading FILE", before each */
     void (*record)(void *arg, uint64_t segment, size_t at, const struct tree_changes *c);
     void *arg;
 };
@@ -63,6 +65,17 @@ struct mark_claims recovery_claims(const struct recovery *r, uint64_t last_segme
 
 int recover_trim(const struct fs *fs, const char *dir, const struct recovery *r,
                  struct err_info *ret_error);
+
+/* The last segment, after recover_trim(). NULL: there is none. */
+const struct recover_segment *recovery_last(const struct recovery *r);
+
+/* Cuts it after its last record, and syncs it. */
+int recover_cut(const struct fs *fs, const char *dir, const struct recover_segment *s,
+                struct err_info *ret_error);
+
+/* Or opens it for more records: a torn tail is overwritten with zeros, and synced. */
+int recover_reuse(const struct fs *fs, const char *dir, const struct recover_segment *s,
+                  int *ret_fd, struct err_info *ret_error);
 
 /* Reads a whole file. */
 int recover_read_file(const char *path, struct buf *ret_bytes, struct err_info *ret_error);

@@ -1,9 +1,10 @@
-/* Opening and closing a store, changing its tree, ending its sessions, taking its snapshots. */
+/* Opening and closing a store, changing its tree, ending its sessions. */
 #include "keeper/local/engine.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,10 +18,10 @@
 
 enum {
     CLOSE_MAX = 512 * 1024,     /* bytes of deletions in one transaction that ends a session */
-    SEGMENTS_PER_CLOSE_MAX = 4, /* and never more than a quarter of a segment */
+    SEGMENTS_PER_CLOSE_MAX = 8, /* and never more than half a piece of the reserve */
     REAP_STEPS = 1000,          /* containers and TTL nodes to look at before others get the lock */
-    SLICE_BYTES = 64 * 1024,    /* of a snapshot, under the lock */
     QUOTA_NOTE_MS = 1000,
+    KEEPS_BYTES_MAX = 256, /* by which a change may let the tree grow and still not add */
 };
 
 static void fatal_default(void *arg, const char *line)
@@ -36,16 +37,31 @@ static int64_t wall_default(void *arg)
     return clock_wall_ms();
 }
 
-static int admit(struct local *l, size_t record_len)
+static int admit(struct local *l, size_t record_len, enum reserve_use use)
 {
-    return engine_has_journal(l) ? journal_admit(&l->journal, record_len) : 0;
+    return engine_has_journal(l) ? journal_admit(&l->journal, record_len, use) : 0;
 }
 
-/* Enough has changed for a new snapshot. */
-static bool checkpoint_is_due(const struct local *l)
+/*
+ * What a transaction does to the tree. Adding to one node while others go is no growth: a finished
+ * task leaves a note of its request.
+ */
+static enum reserve_use use_of(const struct tree *t, const struct keeper_op *ops, size_t count)
 {
-    return l->since_snapshot >= l->o.snapshot_every &&
-           l->since_snapshot >= (int64_t)l->tree.nodes.count;
+    struct tree_growth growth = tree_growth(t, ops, count);
+    if (growth.bytes < 0)
+        return RESERVE_FREES;
+    return growth.nodes <= 0 && growth.bytes <= KEEPS_BYTES_MAX ? RESERVE_KEEPS : RESERVE_GROWS;
+}
+
+/* Looks at the transaction only if changes that add are refused. */
+static int admit_change(struct local *l, const struct keeper_op *ops, size_t count, size_t size)
+{
+    int err = admit(l, record_bound(size), RESERVE_GROWS);
+    if (!err_is_shortage(err))
+        return err;
+    enum reserve_use use = use_of(&l->tree, ops, count);
+    return use == RESERVE_GROWS ? err : admit(l, record_bound(size), use);
 }
 
 /* Appends the changes of the tree to the journal and fires the watches. */
@@ -79,7 +95,7 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  enum journal_writer writer)
 {
     size_t size = keeper_request_size(ops, count);
-    int err = size > RECORD_MAX ? DROVER_TOO_BIG : admit(l, record_bound(size));
+    int err = size > RECORD_MAX ? DROVER_TOO_BIG : admit_change(l, ops, count, size);
     struct tree_user user = {sessions_find(&l->tree.sessions, session), who};
     if (!err && !user.session)
         err = DROVER_SESSION_EXPIRED;
@@ -99,7 +115,7 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
 int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session **ret_session)
 {
     char password[KEEPER_PASSWORD_LEN];
-    TRY(admit(l, record_bound(128)));
+    TRY(admit(l, record_bound(128), RESERVE_KEEPS));
     random_fill(password, sizeof password);
     struct tree_session *s =
         tree_session_open(&l->tree, l->o.wall_ms(l->o.arg), timeout_ms, password, &l->changes);
@@ -119,7 +135,7 @@ static size_t close_len(const struct local *l)
 
 static int admit_close(struct local *l)
 {
-    return admit(l, record_bound(close_len(l) + PATH_MAX_LEN + 128));
+    return admit(l, record_bound(close_len(l) + PATH_MAX_LEN + 128), RESERVE_FREES);
 }
 
 int engine_session_end(struct local *l, int64_t session)
@@ -180,7 +196,7 @@ static void reap(struct local *l, int64_t now_ms)
         tree_reap_begin(&l->tree);
         l->reap_due_ms = now_ms + l->o.reap_ms;
     }
-    if (!admit(l, record_bound(PATH_MAX_LEN + 128)))
+    if (!admit(l, record_bound(PATH_MAX_LEN + 128), RESERVE_FREES))
         found = tree_reap_next(&l->tree, wall_ms, REAP_STEPS, &path);
     if (found == REAP_FOUND) {
         struct keeper_op op = keeper_op_delete(buf_text(&path), KEEPER_ANY_VERSION);
@@ -212,115 +228,20 @@ static void *ticker_main(void *arg)
     return NULL;
 }
 
-/*
- * Snapshots while changes go on.
- *
- * The journal starts a new segment; then the nodes are written in the order of their numbers, one
- * slice at a time under the lock. Changes that a slice misses are in the journal from that segment
- * on. The journal must be synced up to the last transaction that a slice may have seen before the
- * file gets its name. Otherwise a crash could leave a snapshot with half of a transaction that the
- * journal lost.
- *
- * Two snapshots are kept, and the segments from the one that the older snapshot names. A damaged
- * snapshot thus costs time and nothing else.
- */
-static int write_content(struct local *l, struct snapshot_writer *w, struct err_info *ret_error)
-{
-    for (bool more = true; more;) {
-        pthread_mutex_lock(&l->lock);
-        more = snapshot_put(w, &l->tree, SLICE_BYTES);
-        pthread_mutex_unlock(&l->lock);
-        TRY(snapshot_flush(w, ret_error));
-    }
-    pthread_mutex_lock(&l->lock);
-    int64_t seen = l->tree.zxid;
-    pthread_mutex_unlock(&l->lock);
-    if (gate_wait_synced(&l->gate, seen))
-        return err_set(ret_error, DROVER_IO, "the journal has failed");
-    return snapshot_end(w, seen, ret_error);
-}
-
-static int write_file(struct local *l, const struct format_header *header,
-                      struct err_info *ret_error)
-{
-    struct snapshot_writer w;
-    int err = snapshot_begin(&w, l->o.fs, l->dir, header, ret_error);
-    if (!err)
-        err = write_content(l, &w, ret_error);
-    if (err)
-        snapshot_abandon(&w);
-    return err;
-}
-
-/* `header` is now the newest snapshot; the previous one is kept too. */
-static int retire(struct local *l, const struct format_header *header, struct err_info *ret_error)
-{
-    uint64_t before = (uint64_t)l->stats.snapshot_zxid, before_segment = l->snapshot_segment;
-    pthread_mutex_lock(&l->lock);
-    l->stats.snapshot_zxid = (int64_t)header->number;
-    l->snapshot_segment = header->replay_from;
-    l->stats.snapshots++;
-    pthread_mutex_unlock(&l->lock);
-    if (!before)
-        return 0;
-    TRY(format_remove_before(l->o.fs, l->dir, FORMAT_SNAPSHOT, before, ret_error));
-    return format_remove_before(l->o.fs, l->dir, FORMAT_SEGMENT, before_segment, ret_error);
-}
-
-static void note_shortage(const struct local *l, const char *why)
+/* Under the lock. The snapshots may make room: checkpoint.c. */
+static void on_shortage_changed(void *arg)
 {
     CLEANUP(buf_release) struct buf line = {0};
-    buf_printf(&line, "snapshot: %s; the journal is kept, trying again later", why);
+    struct local *l = arg;
+    int shortage = journal_shortage(&l->journal);
+    if (shortage)
+        buf_printf(&line, "%s: %s; changes that add are refused, deletions go on",
+                   drover_err_message(shortage), l->journal.prepare_why.text);
+    else
+        buf_printf(&line, "there is room in %s again: all changes are accepted", l->dir);
     if (l->o.note)
         l->o.note(l->o.arg, buf_text(&line));
-}
-
-/* Under the lock, which it releases while it works. */
-static int checkpoint(struct local *l)
-{
-    struct format_header header = {.kind = FORMAT_SNAPSHOT, .store = l->journal.o.mark.store};
-    struct err_info why = {"the disk is full"};
-
-    l->since_snapshot = 0;
-    if (atomic_load(&l->gate.failed))
-        return DROVER_IO;
-    if (l->tree.zxid == l->stats.snapshot_zxid)
-        return 0;
-    int64_t start_ms = clock_boot_ms();
-    int err = journal_rotate(&l->journal, &header.replay_from);
-    header.number = (uint64_t)l->tree.zxid;
-    pthread_mutex_unlock(&l->lock);
-    if (!err)
-        err = write_file(l, &header, &why);
-    if (!err)
-        err = retire(l, &header, &why);
-    if (err_is_shortage(err))
-        note_shortage(l, why.text);
-    else if (err)
-        journal_fail(&l->journal, why.text);
-    pthread_mutex_lock(&l->lock);
-    if (!err)
-        summary_add(&l->snapshot_ms, clock_boot_ms() - start_ms);
-    return err;
-}
-
-static void *checkpoint_main(void *arg)
-{
-    struct local *l = arg;
-    LOCKED(&l->lock);
-    while (!l->stop) {
-        uint64_t asked = l->snapshots_wanted;
-        if (l->snapshots_tried == asked && !checkpoint_is_due(l)) {
-            pthread_cond_wait(&l->snapshot, &l->lock);
-            continue;
-        }
-        l->snapshotting = true;
-        l->snapshot_error = checkpoint(l);
-        l->snapshotting = false;
-        l->snapshots_tried = asked;
-        pthread_cond_broadcast(&l->snapshot);
-    }
-    return NULL;
+    pthread_cond_broadcast(&l->snapshot);
 }
 
 static int open_journal(struct local *l, const struct recovery *r, struct err_info *ret_error)
@@ -332,19 +253,31 @@ static int open_journal(struct local *l, const struct recovery *r, struct err_in
         .flush_ms = LOCAL_FLUSH_MS,
         .segment_len = l->o.segment_len,
         .segment = r->next_segment,
+        .last = recovery_last(r),
         .mark = recovery_claims(r, r->next_segment - 1),
         .fatal = l->o.fatal,
         .arg = l->o.arg,
+        .shortage_changed = on_shortage_changed,
+        .shortage_arg = l,
     };
     if (!o.mark.store)
         random_fill(&o.mark.store, sizeof o.mark.store);
     return journal_open(&l->journal, &o, &l->gate, ret_error);
 }
 
+/* When the newest snapshot was written; 0: unknown. */
+static int64_t snapshot_time_ms(const struct local *l)
+{
+    CLEANUP(mem_free)
+    char *path = format_path(l->dir, FORMAT_SNAPSHOT, (uint64_t)l->stats.snapshot_zxid);
+    struct stat st;
+    return stat(path, &st) == 0 ? (int64_t)st.st_mtim.tv_sec * 1000 : 0;
+}
+
 /* Recovers the tree from the directory. */
 static int open_dir(struct local *l, struct err_info *ret_error)
 {
-    struct recover_hooks hooks = {.note = l->o.note, .arg = l->o.arg};
+    struct recover_hooks hooks = {.note = l->o.note, .progress = l->o.progress, .arg = l->o.arg};
     CLEANUP(recovery_release) struct recovery r = {0};
     TRY(format_dir_make(l->dir, ret_error));
     TRY(dirlock_take(&l->dirlock, l->dir, true, ret_error));
@@ -359,6 +292,7 @@ static int open_dir(struct local *l, struct err_info *ret_error)
     if (r.has_snapshot) {
         l->stats.snapshot_zxid = (int64_t)r.snapshot.header.number;
         l->snapshot_segment = r.snapshot.header.replay_from;
+        l->stats.snapshot_ms = snapshot_time_ms(l);
     }
     return 0;
 }
@@ -402,6 +336,7 @@ int local_open(const struct local_options *o, struct local **ret_local, struct e
     l->gate.lock = &l->lock;
     cond_init(&l->tick);
     cond_init(&l->snapshot);
+    histogram_init(&l->snapshot_times, &HISTOGRAM_RUN);
     if (engine_has_journal(l)) {
         l->dir = mem_dup(o->dir, strlen(o->dir));
         err = open_dir(l, ret_error);
@@ -448,24 +383,6 @@ void local_reserve(struct local *l, const char *path)
     l->tree.reserved[l->tree.reserved_count++] = str_of(path);
 }
 
-bool local_snapshotting(struct local *l)
-{
-    LOCKED(&l->lock);
-    return l->snapshotting || l->snapshots_tried < l->snapshots_wanted;
-}
-
-int local_snapshot(struct local *l)
-{
-    if (!engine_has_journal(l))
-        return DROVER_BAD_ARGUMENT;
-    LOCKED(&l->lock);
-    uint64_t mine = ++l->snapshots_wanted;
-    pthread_cond_broadcast(&l->snapshot);
-    while (l->snapshots_tried < mine && !l->stop)
-        pthread_cond_wait(&l->snapshot, &l->lock);
-    return l->stop ? DROVER_CLOSED : l->snapshot_error;
-}
-
 void local_set_defers(struct local *l, bool defers)
 {
     LOCKED(&l->lock);
@@ -484,17 +401,8 @@ bool local_write_deferred(struct local *l)
     return journal_write_deferred(&l->journal);
 }
 
-void local_stats(struct local *l, struct local_stats *ret_stats)
+int local_shortage(struct local *l)
 {
     LOCKED(&l->lock);
-    *ret_stats = l->stats;
-    ret_stats->zxid = l->tree.zxid;
-    ret_stats->durable_zxid = atomic_load(&l->gate.durable);
-    ret_stats->nodes = l->tree.nodes.count;
-    ret_stats->sessions = l->tree.sessions.count;
-    ret_stats->ephemerals = l->tree.ephemerals;
-    ret_stats->watches = l->watches.count;
-    ret_stats->journal_records = l->journal.records;
-    ret_stats->journal_bytes = l->journal.bytes;
-    ret_stats->journal_syncs = l->journal.syncs;
+    return engine_has_journal(l) ? journal_shortage(&l->journal) : 0;
 }

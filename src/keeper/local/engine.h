@@ -43,9 +43,11 @@ struct local {
     int64_t since_snapshot; /* transactions */
     uint64_t snapshots_wanted, snapshots_tried;
     bool snapshotting;
-    struct summary snapshot_ms; /* how long they took */
-    int snapshot_error;         /* of the last attempt */
-    uint64_t snapshot_segment;  /* the first to replay on the newest good one */
+    int64_t relief_due_ms;           /* when to look whether a snapshot makes room on a full disk */
+    struct summary snapshot_ms;      /* how long they took */
+    struct histogram snapshot_times; /* the same, since the start */
+    int snapshot_error;              /* of the last attempt */
+    uint64_t snapshot_segment;       /* the first to replay on the newest good one */
 
     struct local_stats stats; /* only the snapshots and what was recovered */
 
@@ -68,6 +70,10 @@ int engine_apply(struct local *l, int64_t session, const struct acl_who *who,
                  enum journal_writer writer);
 int engine_session_open(struct local *l, int32_t timeout_ms, struct tree_session **ret_session);
 int engine_session_end(struct local *l, int64_t session);
+
+/* In checkpoint.c: whether enough has changed for a snapshot; the thread that takes them. */
+bool checkpoint_is_due(const struct local *l);
+void *checkpoint_main(void *arg);
 
 /* In local.c: marks every keeper of a session as expired. Under the lock. */
 void local_session_ended(struct local *l, int64_t session);

@@ -432,3 +432,37 @@ size_t local_sessions(struct local *l)
     LOCKED(&l->lock);
     return l->tree.sessions.count;
 }
+
+bool local_snapshotting(struct local *l)
+{
+    LOCKED(&l->lock);
+    return l->snapshotting || l->snapshots_tried < l->snapshots_wanted;
+}
+
+void local_stats(struct local *l, struct local_stats *ret_stats)
+{
+    LOCKED(&l->lock);
+    *ret_stats = l->stats;
+    ret_stats->zxid = l->tree.zxid;
+    ret_stats->durable_zxid = atomic_load(&l->gate.durable);
+    ret_stats->nodes = l->tree.nodes.count;
+    ret_stats->sessions = l->tree.sessions.count;
+    ret_stats->ephemerals = l->tree.ephemerals;
+    ret_stats->watches = l->watches.count;
+    ret_stats->journal_records = l->journal.records;
+    ret_stats->journal_bytes = l->journal.bytes;
+    ret_stats->journal_syncs = l->journal.syncs;
+    if (!engine_has_journal(l))
+        return;
+    ret_stats->is_full = journal_shortage(&l->journal) != 0;
+    ret_stats->reserve_bytes = (uint64_t)l->journal.reserved * l->journal.reserve.piece_len;
+    ret_stats->replay_segments =
+        journal_segment(&l->journal) - (l->snapshot_segment ? l->snapshot_segment : 1) + 1;
+    ret_stats->rounds = &l->journal.rounds;
+    ret_stats->snapshot_times = &l->snapshot_times;
+}
+
+bool local_has_failed(struct local *l)
+{
+    return atomic_load(&l->gate.failed);
+}

@@ -10,7 +10,8 @@
  *
  * A failed write or sync is final: nothing is acknowledged any more (every call gets IO), the
  * reason goes to `fatal`, whose default prints it and ends the process. A full disk is not: changes
- * are refused with DISK_FULL, reads go on, and changes work again once there is room.
+ * that add are refused with DISK_FULL, reads and deletions go on (journal/reserve.h), and all works
+ * again once there is room.
  *
  * The session of an open keeper does not time out. Any other (left by keeper_abandon, or by an
  * earlier process) ends after its timeout.
@@ -21,6 +22,7 @@
 #include <stdio.h>
 
 #include "base/fs.h"
+#include "base/histogram.h"
 #include "keeper/keeper.h"
 
 enum local_mode { LOCAL_STRICT, LOCAL_OPPORTUNISTIC, LOCAL_NONE };
@@ -42,8 +44,9 @@ struct local_options {
     const struct fs *fs;    /* NULL: the system's */
     int64_t (*wall_ms)(void *arg); /* NULL: the system's */
 
-    void (*fatal)(void *arg, const char *line); /* NULL: print, end the process with status 1 */
-    void (*note)(void *arg, const char *line);  /* messages for the operator; NULL: dropped */
+    void (*fatal)(void *arg, const char *line);    /* NULL: print, end the process with status 1 */
+    void (*note)(void *arg, const char *line);     /* messages for the operator; NULL: dropped */
+    void (*progress)(void *arg, const char *what); /* local_open() begins a file; NULL: dropped */
     void *arg;
 };
 
@@ -72,6 +75,9 @@ void local_bind(struct local *l);
 /* How many sessions there are, of all kinds. */
 size_t local_sessions(struct local *l);
 
+/* Whether a write or sync has failed: `fatal` was called for it, or is just about to be. */
+bool local_has_failed(struct local *l);
+
 /* Takes a snapshot now and returns when it is complete: 0, DISK_FULL or IO. */
 int local_snapshot(struct local *l);
 
@@ -93,12 +99,22 @@ struct local_stats {
     int64_t zxid, durable_zxid;
     uint64_t nodes, sessions, ephemerals, watches;
     uint64_t journal_records, journal_bytes, journal_syncs; /* since the start */
+    uint64_t reserve_bytes;                                 /* journal/reserve.h */
     uint64_t snapshots;                                     /* since the start */
     int64_t snapshot_zxid;                                  /* of the newest, 0: none */
+    int64_t snapshot_ms;                                    /* wall time of its end, 0: none */
+    uint64_t replay_segments;                               /* a start would read them */
+    uint64_t is_full;                                       /* 1: local_shortage() */
     uint64_t recovered_records, recovered_nodes;            /* at the start */
+
+    /* How long rounds of the journal and snapshots took. NULL: there is no journal. */
+    const struct histogram *rounds, *snapshot_times;
 };
 
 void local_stats(struct local *l, struct local_stats *ret_stats);
+
+/* Why changes that add are refused: DISK_FULL or TOO_MANY. 0: they are not. */
+int local_shortage(struct local *l);
 
 /*
  * fsck checks a data directory and reports its content; on request cuts the journal at the first

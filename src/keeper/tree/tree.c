@@ -264,3 +264,38 @@ enum tree_reap tree_reap_next(struct tree *t, int64_t now_ms, uint32_t steps, st
     }
     return t->reap_at ? REAP_MORE : REAP_END;
 }
+
+/* How large it is. */
+
+enum { NODE_BYTES = 84, SESSION_BYTES = 28 }; /* in a snapshot, beside paths, data and lists */
+
+uint64_t tree_size(const struct tree *t)
+{
+    return t->nodes.bytes + (uint64_t)t->nodes.count * NODE_BYTES +
+           (uint64_t)t->sessions.count * SESSION_BYTES;
+}
+
+struct tree_growth tree_growth(const struct tree *t, const struct keeper_op *ops, size_t count)
+{
+    struct tree_growth g = {0};
+    bool deletes = false;
+    for (size_t i = 0; i < count; i++) {
+        const struct keeper_op *op = &ops[i];
+        uint32_t ref = nodes_find(&t->nodes, op->path);
+        int64_t before = ref ? (int64_t)node_data(node_at(&t->nodes, ref)).len : 0;
+        int64_t node = NODE_BYTES + (int64_t)op->path.len;
+        bool is_new = !ref || deletes || op->flags & KEEPER_SEQUENTIAL;
+        if (op->kind == KEEPER_CREATE && is_new) {
+            g.nodes++;
+            g.bytes += node + (int64_t)op->data.len;
+        } else if (op->kind == KEEPER_DELETE && ref) {
+            g.nodes--;
+            g.bytes -= node + before;
+            deletes = true;
+        } else if (op->kind == KEEPER_SET && ref) {
+            g.bytes += (int64_t)op->data.len - before;
+        }
+        g.bytes += (int64_t)op->acl.len;
+    }
+    return g;
+}

@@ -144,6 +144,19 @@ int tree_apply(struct tree *t, const struct tree_user *user, int64_t time_ms,
                const struct keeper_op *ops, size_t count, struct keeper_result *results,
                struct tree_changes *c);
 
+/*
+ * By how much a transaction lets the tree grow, about, if it succeeds. A create of a node that is
+ * there counts nothing: it will be refused.
+ */
+struct tree_growth {
+    int64_t nodes, bytes; /* bytes: as in a snapshot */
+};
+
+struct tree_growth tree_growth(const struct tree *t, const struct keeper_op *ops, size_t count);
+
+/* Bytes of a snapshot of the tree, about. */
+uint64_t tree_size(const struct tree *t);
+
 /* A new session. Its id is the zxid of this transaction. */
 struct tree_session *tree_session_open(struct tree *t, int64_t time_ms, int32_t timeout_ms,
                                        const char *password, struct tree_changes *c);

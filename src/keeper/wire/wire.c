@@ -114,13 +114,15 @@ static struct wire_options with_defaults(struct wire_options o)
     return o;
 }
 
-static int listen_on(uv_tcp_t *listener, const struct sockaddr_storage *address, char name[64])
+static int listen_on(uv_tcp_t *listener, const struct sockaddr_storage *address, int fd,
+                     char name[64])
 {
     struct sockaddr_storage bound = *address;
     int len = sizeof bound;
     char host[48];
     unsigned flags = address->ss_family == AF_INET6 ? UV_TCP_IPV6ONLY : 0;
-    int err = uv_tcp_bind(listener, (const struct sockaddr *)address, flags);
+    int err = fd ? uv_tcp_open(listener, fd)
+                 : uv_tcp_bind(listener, (const struct sockaddr *)address, flags);
     if (!err)
         err = uv_listen((uv_stream_t *)listener, WIRE_BACKLOG, wire_accept);
     if (!err)
@@ -150,12 +152,13 @@ int wire_listen(uv_loop_t *loop, const struct wire_options *o, struct wire **ret
     struct wire *w = wire_new(loop, o);
     int err = o->super_file ? wire_read_super(o, &w->super, ret_error) : 0;
     for (size_t i = 0; !err && i < o->listen.count + o->tls_listen.count; i++) {
-        const struct sockaddr_storage *address =
-            i < o->listen.count ? &o->listen.items[i] : &o->tls_listen.items[i - o->listen.count];
+        bool is_tls = i >= o->listen.count;
+        const struct option_addresses *from = is_tls ? &o->tls_listen : &o->listen;
+        size_t at = is_tls ? i - o->listen.count : i;
         UV_CHECK(uv_tcp_init(loop, &w->listeners[i]));
         w->listeners[i].data = w;
         w->listener_count++;
-        err = listen_on(&w->listeners[i], address, w->addresses[i]);
+        err = listen_on(&w->listeners[i], &from->items[at], from->fds[at], w->addresses[i]);
         if (err)
             err = err_set(ret_error, DROVER_IO, "cannot listen on %s: %s", w->addresses[i],
                           uv_strerror(err));
@@ -192,6 +195,7 @@ void wire_change(struct wire *w, const struct wire_options *o, char *super)
     now.connections_max = o->connections_max;
     now.connections_per_address = o->connections_per_address;
     now.sessions_max = o->sessions_max;
+    now.memory_max = o->memory_max;
     now.timeout_min_ms = o->timeout_min_ms;
     now.timeout_max_ms = o->timeout_max_ms;
     now.hello_ms = o->hello_ms;

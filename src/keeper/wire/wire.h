@@ -53,11 +53,12 @@ enum wire_digest { WIRE_SHA1, WIRE_SHA256, WIRE_SHA512, WIRE_SHA3_256, WIRE_NO_D
  * one, behind the certificate, if there is one, or none; NULL: the token is wrong. A change of
  * *generation ends what was recognised. Any thread. identify NULL: anybody may do everything.
  *
- * audit is told of each change below /drover, before it is made or refused, under the lock of the
- * store; false: it may not be made. NULL: not called.
+ * audit is told of each change below /drover before it is made, and of each request that is refused
+ * because a role is missing, under the lock of the store; false: the change may not be made. NULL:
+ * not called.
  */
 struct wire_change {
-    const char *who, *from, *verb; /* "create", "set", "delete", "setAcl" */
+    const char *who, *from, *verb; /* "create", "set", "delete", "setAcl", "read", ... */
     struct str path;
     bool refused;
 };

@@ -80,7 +80,7 @@ void wire_counts(const struct wire *w, struct wire_counts *ret_counts)
 void wire_accept(uv_stream_t *listener, int status)
 {
     struct wire *w = listener->data;
-    if (!w->l)
+    if (!w->l || uv_is_closing((uv_handle_t *)&w->news)) /* wire_close() would not know of it */
         return;
     if (status == UV_EMFILE || status == UV_ENFILE)
         report(w, door_missed(&w->door));

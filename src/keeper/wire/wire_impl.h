@@ -118,6 +118,7 @@ struct wire_conn {
     /* Under the store's lock: */
     unsigned roles;
     char name[IDENTITY_NAME_SIZE];    /* whose roles they are, for the audit log */
+    bool refusal_noted;               /* of the present request, in the audit log */
     LIST_ENTRY(wire_conn) noted_link; /* in wire.noted or wire.called */
     bool noted;
     struct buf events; /* packets for watches that have fired */
@@ -318,7 +319,9 @@ bool wire_may_ask(const struct wire_conn *c, int type);
 
 /* wire_rights.c: whether it has one of the roles for a path. Under the lock. */
 bool wire_may(const struct wire_conn *c, struct str path, unsigned roles);
-int wire_audit(const struct wire_conn *c, const struct keeper_op *op); /* 0 or NO_AUTH */
+bool wire_may_read(struct wire_conn *c, struct str path); /* false: the audit log has it */
+void wire_note_refusal(struct wire_conn *c, const char *verb, struct str path);
+int wire_audit(struct wire_conn *c, const struct keeper_op *op); /* 0 or NO_AUTH */
 void wire_refresh_rights(struct wire_conn *c);
 void wire_take_token(struct wire_conn *c, struct str credential); /* "name:token", or any other */
 

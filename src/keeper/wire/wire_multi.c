@@ -147,7 +147,7 @@ bool wire_read_op(struct wire_conn *c, int type, bool in_multi, struct reader *r
         op.refused = check_path(&op);
     if (!op.refused)
         op.refused = acl_err;
-    if (op.path.p && op.kind != KEEPER_CHECK && !r->bad && wire_audit(c, &op))
+    if (op.path.p && !r->bad && wire_audit(c, &op))
         op.refused = DROVER_NO_AUTH;
     *ret_op = op;
     return !r->bad;

@@ -61,7 +61,7 @@ static int look(const struct tree *t, struct str path, struct tree_view *ret_vie
 bool wire_look(struct wire_conn *c, struct str path, int permission, struct wire_request *q,
                struct tree_view *ret_view)
 {
-    if (!wire_may(c, node_path(path), ROLE_READ)) {
+    if (!wire_may_read(c, node_path(path))) {
         q->error = wire_error(DROVER_NO_AUTH);
         return false;
     }
@@ -111,7 +111,7 @@ static void watch(struct wire_conn *c, struct str path, int mode, struct wire_re
     if (q->r.bad || !path.p || path.len > PATH_MAX_LEN ||
         (path.len && memchr(path.p, '\0', path.len)))
         return;
-    if (!wire_may(c, path, ROLE_READ))
+    if (!wire_may_read(c, path))
         q->error = wire_error(DROVER_NO_AUTH);
     else if (c->watch_len < WIRE_WATCHES_MAX || wire_watch_has(c, path, WIRE_WATCH_ANY))
         wire_watch_add(c, path, mode);
@@ -197,7 +197,7 @@ static void bring_watch(struct wire_conn *c, struct str path, int mode, bool exi
     struct tree_view v;
     bool there = look(tree_of(c), path, &v) == 0;
     int64_t now = tree_of(c)->zxid;
-    if (!wire_may(c, path, ROLE_READ))
+    if (!wire_may_read(c, path))
         return;
     if (mode & (WIRE_WATCH_PERSISTENT | WIRE_WATCH_RECURSIVE))
         watch(c, path, mode, q);
@@ -365,6 +365,7 @@ static void run_op(struct wire_conn *c, struct wire_request *q)
     while (op < end && op->type != q->type)
         op++;
     if (c->w->o.require_auth && !wire_may_ask(c, q->type)) {
+        wire_note_refusal(c, "request", STR(""));
         q->error = WIRE_AUTH_REQUIRED;
         q->no_zxid = true;
         wire_conn_finish(c);
@@ -424,6 +425,7 @@ bool wire_request(struct wire_conn *c, struct str packet)
     session_touch(s, c->w->now_ms);
     c->w->body.len = 0;
     wire_refresh_rights(c);
+    c->refusal_noted = false;
     run_op(c, &q);
     enum wire_latency_kind kind = q.zxid ? WIRE_UPDATE : WIRE_READ;
     if (!q.zxid && !q.no_zxid)

@@ -26,17 +26,38 @@ bool wire_may(const struct wire_conn *c, struct str path, unsigned roles)
     return c->roles & (is_trusted(path) ? ROLE_ADMIN : roles | ROLE_ADMIN);
 }
 
-int wire_audit(const struct wire_conn *c, const struct keeper_op *op)
+/* Once for each request: one with many paths must not fill the audit log. */
+void wire_note_refusal(struct wire_conn *c, const char *verb, struct str path)
+{
+    const struct wire_rights *r = &c->w->o.rights;
+    struct wire_change change = {c->name, c->peer, verb, path, true};
+    if (r->audit && !c->refusal_noted)
+        r->audit(r->audit_arg, &change);
+    c->refusal_noted = true;
+}
+
+bool wire_may_read(struct wire_conn *c, struct str path)
+{
+    bool may = wire_may(c, path, ROLE_READ);
+    if (!may)
+        wire_note_refusal(c, "read", path);
+    return may;
+}
+
+int wire_audit(struct wire_conn *c, const struct keeper_op *op)
 {
     static const char *const verbs[] = {[KEEPER_CREATE] = "create",
                                         [KEEPER_SET] = "set",
                                         [KEEPER_DELETE] = "delete",
+                                        [KEEPER_CHECK] = "check",
                                         [KEEPER_SET_ACL] = "setAcl"};
     const struct wire_rights *r = &c->w->o.rights;
-    if (!r->audit || !is_trusted(op->path))
+    if (op->refused == DROVER_NO_AUTH)
+        wire_note_refusal(c, verbs[op->kind], op->path);
+    if (op->refused == DROVER_NO_AUTH || op->kind == KEEPER_CHECK || !r->audit ||
+        !is_trusted(op->path))
         return 0;
-    struct wire_change change = {c->name, c->peer, verbs[op->kind], op->path,
-                                 op->refused == DROVER_NO_AUTH};
+    struct wire_change change = {c->name, c->peer, verbs[op->kind], op->path, false};
     return r->audit(r->audit_arg, &change) ? 0 : DROVER_NO_AUTH;
 }
 

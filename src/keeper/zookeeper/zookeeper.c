@@ -1,12 +1,13 @@
 /*
- * Opening and closing a keeper on a ZooKeeper ensemble: its URL, its session, its end; the queue of
+ * Opening and closing a keeper on a ZooKeeper ensemble: its session, its end; the queue of
  * callbacks; and what all requests share: the table of errors and the translation of paths and
  * stats.
  *
  * The chroot is prepended here and not by libzookeeper: paths are copied anyway, one session can
  * create the chroot and use it, and nodes above it can be read.
  *
- * The other files: zookeeper_call.c waits for answers, zookeeper_txn.c has the transactions,
+ * The other files: zookeeper_url.c parses the URL, zookeeper_relay.c speaks TLS,
+ * zookeeper_call.c waits for answers, zookeeper_txn.c has the transactions,
  * zookeeper_tag.c finds the outcome of lost ones, zookeeper_watch.c has persistent watches.
  * zookeeper_impl.h describes threads and locks.
  */
@@ -17,7 +18,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "keeper/path.h"
 #include "keeper/zookeeper/zookeeper_impl.h"
 
 enum { ZK_QUOTA_EXCEEDED = -125 }; /* newer than the library */
@@ -93,68 +93,6 @@ struct keeper_stat zk_stat(const struct Stat *s)
         .data_len = s->dataLength,
         .child_count = s->numChildren,
     };
-}
-
-/* The URL. */
-
-/* host, host:port, [address] or [address]:port */
-static int host_put(struct buf *hosts, struct str host, const char *url, struct err_info *e)
-{
-    const char *end = host.p + host.len, *colon;
-    struct str name = host;
-    long port = ZOOKEEPER_PORT;
-
-    if (host.len && host.p[0] == '[') {
-        const char *close = memchr(host.p, ']', host.len);
-        if (!close)
-            return err_set(e, DROVER_BAD_ARGUMENT, "%s: a [ without its ]", url);
-        name = (struct str){host.p + 1, (size_t)(close - host.p) - 1};
-        colon = close + 1 < end ? close + 1 : NULL;
-    } else if ((colon = memrchr(host.p, ':', host.len))) {
-        name.len = (size_t)(colon - host.p);
-    }
-    if (colon) {
-        port = *colon == ':' ? 0 : 65536;
-        for (const char *p = colon + 1; p < end && port <= 65535; p++)
-            port = *p >= '0' && *p <= '9' ? port * 10 + *p - '0' : 65536;
-    }
-    if (!name.len)
-        return err_set(e, DROVER_BAD_ARGUMENT, "%s: a host is missing", url);
-    if (port < 1 || port > 65535)
-        return err_set(e, DROVER_BAD_ARGUMENT, "%s: '%.*s' is not host:port", url, STR_ARGS(host));
-    buf_printf(hosts, "%s%.*s:%ld", hosts->len ? "," : "", STR_ARGS(name), port);
-    return 0;
-}
-
-/* Splits the URL into hosts as libzookeeper wants them, and the chroot. */
-static int url_parse(const char *url, struct buf *hosts, struct str *ret_chroot, struct err_info *e)
-{
-    static const char scheme[] = "zk://";
-    if (strncmp(url, scheme, sizeof scheme - 1) != 0)
-        return err_set(e, DROVER_BAD_ARGUMENT, "%s: not of the form zk://host:port,.../chroot",
-                       url);
-    const char *at = url + sizeof scheme - 1, *end = at + strcspn(at, "/");
-    if (memchr(at, '@', (size_t)(end - at)))
-        return err_set(e, DROVER_BAD_ARGUMENT,
-                       "a zk:// URL with an @: credentials do not go there");
-    struct str chroot = str_of(end);
-    if (chroot.len == 1)
-        chroot.len = 0;
-    if (chroot.len && !path_is_valid(chroot, false))
-        return err_set(e, DROVER_BAD_ARGUMENT, "%s: '%s' is not a path", url, end);
-    for (size_t len; at <= end; at += len + 1) {
-        len = strcspn(at, ",/");
-        TRY(host_put(hosts, (struct str){at, len}, url, e));
-    }
-    *ret_chroot = chroot;
-    return 0;
-}
-
-int zookeeper_check_url(const char *url, struct err_info *ret_error)
-{
-    CLEANUP(buf_release) struct buf hosts = {0};
-    struct str chroot;
-    return url_parse(url, &hosts, &chroot, ret_error);
 }
 
 /* The session. */
@@ -300,6 +238,7 @@ static void abandon_wait(struct zk *zk)
 static void zk_free(struct zk *zk)
 {
     zk_watches_free(zk);
+    zk_relay_close(zk->relay);
     pthread_cond_destroy(&zk->changed);
     pthread_cond_destroy(&zk->due);
     pthread_mutex_destroy(&zk->lock);
@@ -324,6 +263,8 @@ static void close_keeper(struct keeper *k, bool end_session)
     pthread_mutex_unlock(&zk->lock);
 
     zookeeper_close(zk->handle); /* its threads have ended when this returns */
+    zk_relay_close(zk->relay);
+    zk->relay = NULL;
     pthread_mutex_lock(&zk->lock);
     zk_calls_fail(zk);
     while (zk->callers)
@@ -375,9 +316,10 @@ static struct zk *zk_new(const struct keeper_options *o, struct str chroot)
  * The resolution delay of -1 keeps libzookeeper from resolving the hosts before every request; it
  * still resolves them whenever it connects.
  */
-static int session_start(struct zk *zk, const char *hosts, const struct zookeeper_options *zo,
+static int session_start(struct zk *zk, const char *name, const struct zookeeper_options *zo,
                          struct err_info *e)
 {
+    const char *hosts = zk->relay ? zk_relay_hosts(zk->relay) : zk_url_hosts(name);
     clientid_t id = {.client_id = zk->keeper.session.id};
     memcpy(id.passwd, zk->keeper.session.password, sizeof id.passwd);
     zk->acl = zo && zo->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
@@ -387,23 +329,45 @@ static int session_start(struct zk *zk, const char *hosts, const struct zookeepe
     zk->handle = zookeeper_init2(hosts, on_session, zk->keeper.session.timeout_ms,
                                  id.client_id ? &id : NULL, zk, ZOO_NO_LOG_CLIENTENV, NULL);
     if (!zk->handle)
-        return err_set(e, DROVER_IO, "zk://%s: cannot resolve any of the hosts: %s", hosts,
+        return err_set(e, DROVER_IO, "%s: cannot resolve any of the hosts: %s", name,
                        strerror(errno));
     zoo_set_servers_resolution_delay(zk->handle, -1);
     const char *login = !zo ? NULL : zo->auth ? zo->auth : zo->login;
     if (login && zoo_add_auth(zk->handle, "digest", login, (int)strlen(login), NULL, NULL) != ZOK)
-        return err_set(e, DROVER_NO_AUTH, "zk://%s: the credentials could not be sent", hosts);
+        return err_set(e, DROVER_NO_AUTH, "%s: the credentials could not be sent", name);
     return 0;
 }
 
-static int session_wait(struct zk *zk, const char *hosts, int32_t timeout_ms, struct err_info *e)
+/* With TLS the relay knows why there is no connection, and whether to wait for one. */
+static int wait_relayed(struct zk *zk, const char *name, int32_t timeout_ms, struct err_info *e)
+{
+    int64_t now_ms = clock_boot_ms(), deadline_ms = now_ms + timeout_ms;
+    struct err_info why = {0};
+    int err;
+    do {
+        now_ms = clock_boot_ms();
+        err = zk_wait_connected(zk, now_ms + ZK_LOOK_MS < deadline_ms ? now_ms + ZK_LOOK_MS
+                                                                      : deadline_ms);
+        if (err == DROVER_UNKNOWN && zk_relay_problem(zk->relay, &why))
+            return err_set(e, DROVER_IO, "%s: %s", name, why.text);
+    } while (err == DROVER_UNKNOWN && now_ms < deadline_ms);
+    if (err == DROVER_UNKNOWN && why.text[0])
+        return err_set(e, DROVER_IO, "%s: no server answered within %d ms: %s", name, timeout_ms,
+                       why.text);
+    return err;
+}
+
+static int session_wait(struct zk *zk, const char *name, int32_t timeout_ms, struct err_info *e)
 {
     timeout_ms = timeout_ms ? timeout_ms : ZOOKEEPER_CONNECT_TIMEOUT_MS;
-    int err = zk_wait_connected(zk, clock_boot_ms() + timeout_ms);
+    int err = zk->relay ? wait_relayed(zk, name, timeout_ms, e)
+                        : zk_wait_connected(zk, clock_boot_ms() + timeout_ms);
+    if (err == DROVER_IO)
+        return err;
     if (err == DROVER_UNKNOWN)
-        return err_set(e, DROVER_IO, "zk://%s: no server answered within %d ms", hosts, timeout_ms);
+        return err_set(e, DROVER_IO, "%s: no server answered within %d ms", name, timeout_ms);
     if (err)
-        return err_set(e, err, "zk://%s: session 0x%llx: %s", hosts,
+        return err_set(e, err, "%s: session 0x%llx: %s", name,
                        (unsigned long long)zk->keeper.session.id, drover_err_message(err));
     zk->keeper.session.id = zoo_client_id(zk->handle)->client_id;
     memcpy(zk->keeper.session.password, zoo_client_id(zk->handle)->passwd, KEEPER_PASSWORD_LEN);
@@ -415,7 +379,7 @@ static int session_wait(struct zk *zk, const char *hosts, int32_t timeout_ms, st
  * Reads before it creates, because a client may be allowed to use the chroot and not to create it.
  * Waits for two session timeouts, because a silent server is given up after two thirds of one.
  */
-static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
+static int chroot_make(struct zk *zk, const char *name, struct err_info *e)
 {
     CLEANUP(mem_free) char *part = mem_dup(zk->chroot, zk->chroot_len);
     int64_t deadline_ms = zk_deadline(zk) + zk->keeper.session.timeout_ms;
@@ -433,17 +397,19 @@ static int chroot_make(struct zk *zk, const char *hosts, struct err_info *e)
             part[i] = '/';
     }
     if (err)
-        err_set(e, err, "zk://%s: cannot make %s: %s", hosts, part, drover_err_message(err));
+        err_set(e, err, "%s: cannot make %s: %s", name, part, drover_err_message(err));
     return err;
 }
 
-static int session_open(struct zk *zk, const char *hosts, const struct zookeeper_options *zo,
+static int session_open(struct zk *zk, const char *name, const struct zookeeper_options *zo,
                         struct err_info *e)
 {
     LOCKED(&zk->lock);
-    TRY(session_start(zk, hosts, zo, e));
-    TRY(session_wait(zk, hosts, zo ? zo->connect_timeout_ms : 0, e));
-    TRY(chroot_make(zk, hosts, e));
+    if (zk_url_is_tls(name))
+        TRY(zk_relay_open(zk_url_hosts(name), zo, zk->keeper.session.timeout_ms, &zk->relay, e));
+    TRY(session_start(zk, name, zo, e));
+    TRY(session_wait(zk, name, zo ? zo->connect_timeout_ms : 0, e));
+    TRY(chroot_make(zk, name, e));
     if (!zk->wake)
         TRY(thread_start(&zk->thread, "zk-callbacks", queue_main, zk, e));
     zk->thread_runs = !zk->wake;
@@ -454,11 +420,12 @@ int zookeeper_connect(const char *url, const struct zookeeper_options *zo,
                       const struct keeper_options *o, struct keeper **ret_keeper,
                       struct err_info *ret_error)
 {
-    CLEANUP(buf_release) struct buf hosts = {0};
+    CLEANUP(buf_release) struct buf name = {0};
     struct str chroot = {0};
-    TRY(url_parse(url, &hosts, &chroot, ret_error));
+    TRY(zookeeper_check_url(url, zo ? &zo->tls : NULL, ret_error));
+    TRY(zk_url_parse(url, &name, &chroot, ret_error));
     struct zk *zk = zk_new(o, chroot);
-    int err = session_open(zk, buf_text(&hosts), zo, ret_error);
+    int err = session_open(zk, buf_text(&name), zo, ret_error);
     if (!err)
         *ret_keeper = &zk->keeper;
     else if (zk->handle)

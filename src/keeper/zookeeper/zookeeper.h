@@ -5,6 +5,10 @@
  * this keeper are below that node. It is created, with its parents, if it is missing.
  *
  *   zk://h1:2181,h2:2181,h3:2181/chroot     ports default to 2181, IPv6 goes in brackets
+ *   zks://h1:2281,h2:2281,h3:2281/chroot    with TLS; ports default to 2281
+ *
+ * With TLS, each server's certificate must be made for the host as the URL names it. The files are
+ * read again with the next connection when they have changed.
  *
  * What differs from the embedded keeper, within what keeper.h allows:
  *  - While no server can be reached, reads and transactions wait for one, up to the session
@@ -23,7 +27,15 @@
 
 enum {
     ZOOKEEPER_PORT = 2181,
+    ZOOKEEPER_TLS_PORT = 2281,
     ZOOKEEPER_CONNECT_TIMEOUT_MS = 10 * 1000,
+};
+
+/* For zks://, in PEM. */
+struct zookeeper_tls {
+    const char *ca;   /* the authorities of the servers' certificates; NULL: the system's */
+    const char *cert; /* to show to the servers, with its chain; NULL: none */
+    const char *key;  /* without a password; NULL: it is in the file of cert */
 };
 
 struct zookeeper_options {
@@ -31,10 +43,27 @@ struct zookeeper_options {
                                    their creator may use new nodes; without it, anybody */
     const char *login;          /* instead of auth: the same, and anybody may use new nodes */
     int32_t connect_timeout_ms; /* 0: ZOOKEEPER_CONNECT_TIMEOUT_MS */
+    struct zookeeper_tls tls;
+
+    /*
+     * With TLS, once there was a connection: why a later one failed, once for each server until it
+     * answers again. From a thread of the keeper; calls no keeper. NULL: nobody wants to know.
+     */
+    void (*note)(void *arg, const char *line);
+    void *note_arg;
 };
 
-/* Checks a URL: 0, or BAD_ARGUMENT with one line in ret_error. */
-int zookeeper_check_url(const char *url, struct err_info *ret_error);
+/*
+ * Checks a URL, and whether the files go with it: 0, or BAD_ARGUMENT with one line in ret_error.
+ * Reads no file. tls may be NULL.
+ */
+int zookeeper_check_url(const char *url, const struct zookeeper_tls *tls,
+                        struct err_info *ret_error);
+
+/* Opens the context of a TLS client with these files, for others who speak to the ensemble. */
+struct tls_context;
+int zookeeper_tls_open(const struct zookeeper_tls *tls, struct tls_context **ret_context,
+                       struct err_info *ret_error);
 
 /*
  * Returns when the session is open, or an error with one line in ret_error: BAD_ARGUMENT for the

@@ -27,6 +27,7 @@
 #include "base/thread.h"
 #include "keeper/keeper.h"
 #include "keeper/zookeeper/zookeeper.h"
+#include "keeper/zookeeper/zookeeper_relay.h"
 
 struct zk;
 
@@ -40,6 +41,7 @@ enum {
     ZK_TAG_LEN = 32,
     ZK_RESOLVE_TIMEOUTS = 3, /* session timeouts, to find out the outcome of a transaction */
 
+    ZK_LOOK_MS = 50,      /* opening asks the relay this often whether it is of use to wait */
     ZK_CLOSE_MS = 2000,   /* closing waits this long for answers and for a connection */
     ZK_ABANDON_MS = 1000, /* abandoning waits this long for the server to disconnect */
 };
@@ -82,7 +84,8 @@ TAILQ_HEAD(zk_watched_nodes, zk_watched);
 struct zk {
     struct keeper keeper; /* first, so the two pointers are interchangeable */
     zhandle_t *handle;
-    char *chroot; /* "" or a path */
+    struct zk_relay *relay; /* NULL: no TLS */
+    char *chroot;           /* "" or a path */
     size_t chroot_len;
     const struct ACL_vector *acl; /* of the nodes we create */
     char *user;                   /* logged in; NULL: nobody */
@@ -122,6 +125,14 @@ static inline struct zk *zk_of(struct keeper *k)
 {
     return (struct zk *)k;
 }
+
+/*
+ * zookeeper_url.c: the scheme and the hosts with their ports, "zk://h1:2181,h2:2181", which is also
+ * the name of the ensemble in messages; and the chroot.
+ */
+int zk_url_parse(const char *url, struct buf *ret_name, struct str *ret_chroot, struct err_info *e);
+bool zk_url_is_tls(const char *name);
+const char *zk_url_hosts(const char *name);
 
 /* zookeeper.c: the error of a return code. */
 int zk_err(int rc);
