@@ -255,22 +255,6 @@ void graph_file_put_node(struct buf *b, struct graph_file *f, uint32_t i)
     json_close(b, '}');
 }
 
-void graph_file_put_end(struct buf *b, struct graph_file *f)
-{
-    json_open(b, '{');
-    json_member_open(b, "metadata", '{');
-    json_member_text(b, "type", STR("group"));
-    json_member_text(b, "name", f->name);
-    json_member_text(b, "when", STR("always"));
-    json_member_open(b, "parents", '[');
-    for (uint32_t i = 0; i < f->count; i++)
-        if (!f->nodes[i].done)
-            put_ref(b, f, i);
-    json_close(b, ']');
-    json_close(b, '}');
-    json_close(b, '}');
-}
-
 /* For people. */
 
 void graph_file_put_plan(struct buf *b, const struct graph_file *f)

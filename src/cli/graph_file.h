@@ -27,12 +27,9 @@ struct graph_node {
     const char *type;
     struct str command; /* for people */
 
-    /* Of its run on a server. */
-    const char *id;     /* NULL: not submitted */
-    const char *done;   /* its id if it finished in an earlier run, or NULL */
-    const char *reason; /* if it ended since the last poll */
-    int64_t took_ms;    /* in an earlier run, or 0 */
-    char state[12];     /* at the last poll */
+    /* Of earlier runs on a server. */
+    const char *id;   /* in the latest run of the graph that had it; NULL: none, or not known */
+    const char *done; /* the same, if it finished there, or NULL */
 };
 
 struct graph_file {
@@ -52,11 +49,10 @@ void graph_file_release(struct graph_file *f);
 struct graph_node *graph_file_find(const struct graph_file *f, struct str name);
 
 /*
- * Appends one node for POST /v1/nodes. Its parents are named by the ids of those that are done, or
- * by a ref to a node of the same request. put_end: the node that waits for all others.
+ * Appends one node for POST /v1/runs. Its parents are named by the ids of those that are done, or
+ * by a ref to a node of the same request.
  */
 void graph_file_put_node(struct buf *b, struct graph_file *f, uint32_t i);
-void graph_file_put_end(struct buf *b, struct graph_file *f);
 
 /* Appends what would run, in order, a line for each node. */
 void graph_file_put_plan(struct buf *b, const struct graph_file *f);

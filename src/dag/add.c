@@ -107,10 +107,10 @@ static void put_chunk(struct dag_addition *a, uint32_t i)
     if (i + 1 < a->draft.chunk_count)
         return;
     uint64_t runs = a->dag->graph.last_run;
-    const char *head = arena_printf(
-        &a->ops.arena, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "%s}", a->dag->client,
-        a->draft.first_id + a->draft.count - 1,
-        runs ? arena_printf(&a->ops.arena, ",\"runs\":%" PRIu64, runs) : "");
+    const char *head =
+        arena_printf(&a->ops.arena, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "%s}",
+                     a->dag->client, a->draft.first_id + a->draft.count - 1,
+                     runs ? arena_printf(&a->ops.arena, ",\"runs\":%" PRIu64, runs) : "");
     dag_commit_op(&a->ops, keeper_op_set(DAG_HEAD, str_of(head), KEEPER_ANY_VERSION));
     if (a->draft.with)
         dag_commit_op(&a->ops, *a->draft.with);

@@ -5,8 +5,8 @@
  * encodes it as chunks (node.h), with ids that are never reused; graph_load() adds chunks to the
  * graph, once they are durable or when a server reads them back.
  *
- * A *run* is the nodes of one request that has a name, and the nodes that were added below them
- * only. Each of its chunks describes it, so it exists exactly as long as one of its nodes does. Its
+ * A *run* is the nodes of one request that has a name, and those of later requests whose parents,
+ * if they existed before, are all in the run. Each of its chunks describes it, so it exists exactly as long as one of its nodes does. Its
  * number rises and is never reused; its id is NAME-NUMBER. Its state follows from the published
  * states of its nodes, which are counted. runs.c has the functions.
  *
@@ -37,11 +37,11 @@ struct dag_run {
     char *id;
     uint32_t name_len; /* the beginning of the id */
     uint32_t chunks;
-    uint64_t first_id, last_id; /* its nodes, and maybe others between them */
-    int64_t added_ms, ended_ms; /* ended: when the latest node did */
+    uint64_t first_id, last_id;        /* its nodes, and maybe others between them */
+    int64_t added_ms, ended_ms;        /* ended: when the latest node did */
     uint32_t counts[NODE_SKIPPED + 1]; /* nodes by published state */
-    bool keep_going; /* a failure does not stop it */
-    bool stopping;   /* it is about to be stopped */
+    bool keep_going;                   /* a failure does not stop it */
+    bool stopping;                     /* it is about to be stopped */
 };
 
 struct graph {
@@ -93,8 +93,8 @@ int graph_draft(struct graph *g, const struct json *list, int64_t now_ms,
 void draft_release(struct draft *d);
 
 /*
- * Makes a run of a draft. 0, or BAD_ARGUMENT: the name does not do. Without a new run, nodes that
- * are below nodes of one run only join it.
+ * Makes a run of a draft. 0, or BAD_ARGUMENT: the name does not do. Without a new run, nodes whose
+ * existing parents are all in one run join it.
  */
 int draft_new_run(struct graph *g, struct draft *d, struct str name, bool keep_going,
                   int64_t now_ms, struct err_info *e);

@@ -113,7 +113,8 @@ static bool read_listing(struct http_request *r, struct dag *d, struct node_list
     *l = (struct node_listing){.limit = in->limit ? in->limit : in->start.p ? LIMIT_DEFAULT : 0};
     if (!http_read_words(r, "type", in->types, in->type_count, node_type_of, &l->types) ||
         !http_read_words(r, "state", in->states, in->state_count, node_state_of, &l->states) ||
-        !http_read_words(r, "metadata", in->metadata, in->metadata_count, metadata_field, &l->fields))
+        !http_read_words(r, "metadata", in->metadata, in->metadata_count, metadata_field,
+                         &l->fields))
         return false;
     if (in->new_id.p && !str_eq(in->new_id, STR("0")) && !graph_parse_id(in->new_id, &l->after)) {
         http_reply_field(r, "new", "new must be a node id");

@@ -116,7 +116,8 @@ static const struct route ROUTES[] = {
     {METHOD_GET, "/v1/scheduler", http_get_scheduler, ROLE_READ, "Count the nodes in each state",
      "getScheduler", .reply = "states:{int} jobs:int", .errors = ROUTE_LEADER},
     {METHOD_PUT, "/v1/scheduler/kill", http_put_kill, ROLE_RUN, "Kill nodes", "killNodes",
-     .reply = "[NodeState]", .errors = "404 No such node or run\n" ROUTE_LEADER, ROUTE_IN(IN, NODES)},
+     .reply = "[NodeState]", .errors = "404 No such node or run\n" ROUTE_LEADER,
+     ROUTE_IN(IN, NODES)},
     {METHOD_PUT, "/v1/scheduler/retry", http_put_retry, ROLE_RUN,
      "Run failed and killed nodes again", "retryNodes", .reply = "[NodeState]",
      .errors = "404 No such node\n409 A node has not failed\n" ROUTE_LEADER, ROUTE_IN(IN, NODES)},
@@ -158,9 +159,10 @@ static const struct route ROUTES[] = {
 static const struct route_shape SHAPES[] = {
     {"NewNode", "(ref?:text metadata:(type:text ref?:text parent?:any parents?:[any] when?:text "
                 "branch?:text priority?:int group?:text name?:text) data?:object)"},
-    {"Node", "(id:text type?:text parent?:text parents?:[text] state?:text name?:text run?:text when?:text "
-             "branch?:text priority?:int group?:text added?:int started?:int ended?:int "
-             "attempts?:int reason?:text)"},
+    {"Node",
+     "(id:text type?:text parent?:text parents?:[text] state?:text name?:text run?:text when?:text "
+     "branch?:text priority?:int group?:text added?:int started?:int ended?:int "
+     "attempts?:int reason?:text)"},
     {"NodeState", "(id:text state:text)"},
     {"Run", "(id:text name:text state:text added:int ended?:int keep_going:bool states:{int} "
             "nodes:int)"},

@@ -49,8 +49,8 @@ void http_get_runs(struct http_request *r)
     unsigned states;
     int64_t count = 0;
 
-    if (!http_is_ready(r) || !http_read_words(r, "state", in->states, in->state_count,
-                                              run_state_of, &states))
+    if (!http_is_ready(r) ||
+        !http_read_words(r, "state", in->states, in->state_count, run_state_of, &states))
         return;
     if (in->before.p && !graph_parse_id(in->before, &before)) {
         http_reply_field(r, "before", "before must be `next` of the previous page");

@@ -129,8 +129,7 @@ static void change_all(struct http_request *r, change_fn *change)
         if (t.node)
             change(c, t.node);
         else
-            graph_each_in_run(k, &d->graph, t.run)
-                change(c, d->graph.order[k]);
+            graph_each_in_run(k, &d->graph, t.run) change(c, d->graph.order[k]);
     }
     on_change(c, 0);
 }

@@ -68,8 +68,8 @@ struct node_datum {
 struct chunk_text {
     uint64_t first_id;
     struct dag_run *run; /* NULL: none */
-    uint32_t nodes; /* nodes that are not deleted */
-    uint32_t count; /* nodes when it was written */
+    uint32_t nodes;      /* nodes that are not deleted */
+    uint32_t count;      /* nodes when it was written */
     struct buf text;
 };
 

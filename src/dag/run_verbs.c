@@ -53,7 +53,8 @@ void dag_stop_run(struct dag *d, struct dag_node *n)
 
 static void stop_run(struct dag *d, struct dag_run *r)
 {
-    graph_each_in_run(i, &d->graph, r) {
+    graph_each_in_run(i, &d->graph, r)
+    {
         struct dag_node *n = d->graph.order[i];
         if (dag_visible(d, n) == NODE_INCIPIENT && !n->kill_asked &&
             graph_plan(&d->graph, n)->when == WHEN_SUCCESS)
@@ -91,7 +92,8 @@ int dag_check_remove_run(struct dag *d, const struct dag_run *r, struct err_info
 {
     if (dag_run_lives(r))
         return err_set(e, DROVER_REFUSED, "run %s has not ended: kill it first", r->id);
-    graph_each_in_run(i, &d->graph, r) {
+    graph_each_in_run(i, &d->graph, r)
+    {
         const struct dag_node *n = d->graph.order[i], *child = waits_outside(d, n);
         if (child)
             return err_set(e, DROVER_REFUSED,
@@ -108,12 +110,12 @@ int dag_check_remove_run(struct dag *d, const struct dag_run *r, struct err_info
 static void record_outside(struct dag *d, const struct dag_run *r)
 {
     const struct dag_plan *p = &d->graph.plan;
-    graph_each_in_run(i, &d->graph, r)
-        plan_each_child(e, p, d->graph.order[i]->ref) {
-            struct dag_node *child = graph_at(&d->graph, p->edges[e].child);
-            if (child->chunk->run != r && !child->recorded)
-                dag_commit_record(dag_commit_open(d), child);
-        }
+    graph_each_in_run(i, &d->graph, r) plan_each_child(e, p, d->graph.order[i]->ref)
+    {
+        struct dag_node *child = graph_at(&d->graph, p->edges[e].child);
+        if (child->chunk->run != r && !child->recorded)
+            dag_commit_record(dag_commit_open(d), child);
+    }
 }
 
 /* In one transaction. */
@@ -121,13 +123,13 @@ static void mark_chunks(struct dag *d, const struct dag_run *r)
 {
     struct dag_commit *t = dag_commit_open(d);
     const struct chunk_text *last = NULL;
-    graph_each_in_run(i, &d->graph, r) {
+    graph_each_in_run(i, &d->graph, r)
+    {
         const struct chunk_text *c = d->graph.order[i]->chunk;
         if (c != last)
             dag_commit_op(t, keeper_op_set(dag_path(BUCKET_SPECS, c->first_id).text,
-                                           str_of(arena_printf(&t->arena, "{\"removed\":%" PRIu32
-                                                                          "}",
-                                                               c->count)),
+                                           str_of(arena_printf(
+                                               &t->arena, "{\"removed\":%" PRIu32 "}", c->count)),
                                            KEEPER_ANY_VERSION));
         last = c;
     }
@@ -166,7 +168,8 @@ void dag_remove_run(struct dag *d, struct dag_run *r, dag_done_fn *done, void *a
     record_outside(d, r);
     dag_commit_flush(d);
     mark_chunks(d, r);
-    graph_each_in_run(k, &d->graph, r) {
+    graph_each_in_run(k, &d->graph, r)
+    {
         if (d->graph.order[k]->chunk != last)
             remove_holes(d, d->graph.order[k]->chunk);
         last = d->graph.order[k]->chunk;

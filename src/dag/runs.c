@@ -61,7 +61,8 @@ uint32_t graph_next_in_run(const struct graph *g, const struct dag_run *r, uint3
 struct dag_node *graph_find_in_run(const struct graph *g, const struct dag_run *r, struct str name)
 {
     struct str prefix = {r->id, r->name_len};
-    graph_each_in_run(i, g, r) {
+    graph_each_in_run(i, g, r)
+    {
         struct str own = g->order[i]->name;
         if (str_eq(own, name))
             return g->order[i];
@@ -82,7 +83,7 @@ bool dag_run_lives(const struct dag_run *r)
 
 enum node_state dag_run_state(const struct dag_run *r)
 {
-    return dag_run_lives(r)        ? NODE_RUNNING
+    return dag_run_lives(r)         ? NODE_RUNNING
            : r->counts[NODE_FAILED] ? NODE_FAILED
            : r->counts[NODE_KILLED] ? NODE_KILLED
                                     : NODE_FINISHED;
@@ -212,6 +213,6 @@ void draft_join_run(struct draft *d)
     for (uint32_t i = 1; r && i < d->parent_count; i++)
         if (d->parents[i]->chunk->run != r)
             r = NULL;
-    if (r && !d->root_count)
+    if (r)
         put_run(d, r->number, (struct str){r->id, r->name_len}, r->added_ms, r->keep_going);
 }

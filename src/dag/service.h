@@ -365,7 +365,7 @@ void serve_agent_drop(struct dag *d);                    /* the DAG was stopped:
 
 /* The fields of all routes. */
 struct dag_in {
-    struct str id, key; /* id: of the node, in the path or the body */
+    struct str id, key;    /* id: of the node, in the path or the body */
     const struct str *ids; /* of nodes and runs */
     const struct str *types, *states, *metadata;
     size_t id_count, type_count, state_count, metadata_count;

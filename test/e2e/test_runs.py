@@ -123,10 +123,10 @@ def test_nodes_below_a_run_join_it(dag):
     b, c = dag.add(shell("exit 2", a, ref="b", name="b"), shell("true", "b"))
     assert dag.node(b)["metadata"]["run"] == dag.node(c)["metadata"]["run"] == id
     assert dag.wait(id) == ["failed"] and run(dag, id)["nodes"] == 3
-    [d] = dag.add(shell("true", a, "root"))
+    [d] = dag.add(shell("true"))
     other, [e] = add_run(dag, shell("true"))
     [f] = dag.add(shell("true", a, e))
-    assert "run" in dag.node(d)["metadata"] and "run" not in dag.node(f)["metadata"]
+    assert "run" not in dag.node(d)["metadata"] and "run" not in dag.node(f)["metadata"]
 
 
 def test_removing_a_run(dag):
