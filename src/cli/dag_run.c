@@ -5,8 +5,12 @@
  * The nodes are named GRAPH/NODE on the server. Earlier runs of the same graph are found by its
  * name: --resume leaves out what has finished in them.
  */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/option.h"
 #include "cli/graph_file.h"
 #include "cli/run_follow.h"
 #include "cli/term.h"
@@ -15,6 +19,8 @@ enum { EARLIER_MAX = 100, NAME_LEN_MAX = 100, FILE_LEN_MAX = 128 * 1024 * 1024 }
 
 struct graph_run {
     bool dry_run, keep_going, resume, dot, mermaid, detach;
+    const char *cwd;
+    struct option_list env;
     struct follow_options follow;
     struct graph_file file;
     struct client c;
@@ -97,18 +103,68 @@ static const char *base_name(struct arena *a, const char *path)
     return made;
 }
 
-/* Reads a graph; "-" is standard input. Prints the error. Exit status. */
-static int read_file(struct graph_file *f, const char *path)
+/*
+ * Where commands run: --cwd, else the directory of the file, or the current one for standard input.
+ * An absolute path. Exit status.
+ */
+static int find_cwd(struct graph_run *r, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *dir = r->cwd ? r->cwd : ".";
+    char found[PATH_MAX];
+    if (!r->cwd && slash && strcmp(path, "-") != 0)
+        dir = slash == path
+                  ? "/"
+                  : arena_text(&r->file.arena, (struct str){path, (size_t)(slash - path)});
+    if (!realpath(dir, found))
+        return client_error("%s: %s", dir, strerror(errno));
+    if (!json_is_text(str_of(found)))
+        return client_misuse("the directory %s is not UTF-8 text", found);
+    r->file.cwd = arena_text(&r->file.arena, str_of(found));
+    return CMD_OK;
+}
+
+/* --env NAME takes our value, if there is one; NAME=VALUE is it. */
+static int read_env(struct graph_run *r)
+{
+    const char **list = arena_zalloc(&r->file.arena, (r->env.count + 1) * sizeof *list);
+    size_t count = 0;
+    for (size_t i = 0; i < r->env.count; i++) {
+        const char *text = r->env.items[i], *value = getenv(text);
+        if (!*text || *text == '=')
+            return client_misuse("--env: '%s' has no name", text);
+        if (!strchr(text, '=') && value)
+            text = arena_printf(&r->file.arena, "%s=%s", text, value);
+        else if (!strchr(text, '='))
+            continue;
+        if (!json_is_text(str_of(text)))
+            return client_misuse("--env: %s is not UTF-8 text", r->env.items[i]);
+        list[count++] = text;
+    }
+    r->file.env = list;
+    return CMD_OK;
+}
+
+/* Reads a graph; "-" is standard input. Prints the errors. Exit status. */
+static int read_file(struct graph_run *r, const char *path)
 {
     CLEANUP(buf_release) struct buf b = {0};
-    struct err_info why;
+    struct graph_file *f = &r->file;
+    TRY(find_cwd(r, path));
+    TRY(read_env(r));
     if (client_read_file(path, FILE_LEN_MAX, &b))
         return CMD_USAGE;
     struct str text = arena_take(&f->arena, &b);
     bool is_yaml = text.p[strspn(text.p, " \t\r\n")] != '{';
-    if (graph_file_parse(f, text, is_yaml, base_name(&f->arena, path), &why))
-        return client_misuse("%s: %s", path, why.text);
-    return CMD_OK;
+    f->path = path;
+    if (!graph_file_parse(f, text, is_yaml, base_name(&f->arena, path)))
+        return CMD_OK;
+    for (size_t at = 0; at < f->errors.len;) {
+        const char *line = f->errors.p + at, *end = memchr(line, '\n', f->errors.len - at);
+        size_t len = end ? (size_t)(end - line) : f->errors.len - at;
+        client_error("%.*s", (int)len, line);
+        at += len + 1;
+    }
+    return CMD_USAGE;
 }
 
 /* Prints what needs no server: a picture, or what would run. */
@@ -126,7 +182,7 @@ static int print_file(struct graph_run *r)
 static int run_graph(struct graph_run *r, const struct cmd_call *call)
 {
     const char *id;
-    TRY(read_file(&r->file, call->operands[0]));
+    TRY(read_file(r, call->operands[0]));
     if (r->dot || r->mermaid || (r->dry_run && !r->resume))
         return print_file(r);
     TRY(client_open(&r->c, &call->client));
@@ -174,6 +230,14 @@ const struct cmd cmd_graph_run = CMD_INIT(
         {"dot", NULL, "Print the graph for Graphviz, and do nothing.", option_flag, &run.dot},
         {"mermaid", NULL, "Print the graph for Mermaid, and do nothing.", option_flag,
          &run.mermaid},
+        {"cwd", "DIR",
+         "Run commands in this directory, and relative ones of the file below it. Default: the\n"
+         "directory of the file.",
+         option_text, &run.cwd},
+        {"env", "NAME[=VALUE]",
+         "Give commands this variable, with its value here or the one that is given. May be\n"
+         "given more than once. Default: a minimal environment.",
+         option_list_add, &run.env},
         {"detach", NULL, "Print the id of the run and exit; the server goes on with it.",
          option_flag, &run.detach},
         FOLLOW_ON_TERM(run.follow.on_term),

@@ -200,8 +200,8 @@ static struct str short_name(struct follow *f, const struct json *v)
 }
 
 /*
- * Moves *at to the node of an element of the list. Nodes that commands have added are newer than all
- * others. False: the node is not shown.
+ * Moves *at to the node of an element of the list. Nodes that commands have added are newer than
+ * all others. False: the node is not shown.
  */
 static bool find_node(struct follow *f, size_t *at, const struct json *v)
 {
@@ -218,7 +218,7 @@ static bool find_node(struct follow *f, size_t *at, const struct json *v)
 /* Nodes that have ended since the last poll. */
 struct ends {
     struct arena arena;
-    struct end {
+    struct node_end {
         size_t node;
         struct str reason;
     } * items;
@@ -241,7 +241,8 @@ static void read_state(struct follow *f, size_t i, const struct json *v, struct 
     if (!is_terminal(state))
         return;
     *last = last->len ? *last : n->name;
-    ends->items[ends->count++] = (struct end){i, {arena_text(&ends->arena, reason), reason.len}};
+    ends->items[ends->count++] =
+        (struct node_end){i, {arena_text(&ends->arena, reason), reason.len}};
 }
 
 static void read_states(struct follow *f, const struct json *list, struct ends *ends)

@@ -6,9 +6,10 @@
  * graph, once they are durable or when a server reads them back.
  *
  * A *run* is the nodes of one request that has a name, and those of later requests whose parents,
- * if they existed before, are all in the run. Each of its chunks describes it, so it exists exactly as long as one of its nodes does. Its
- * number rises and is never reused; its id is NAME-NUMBER. Its state follows from the published
- * states of its nodes, which are counted. runs.c has the functions.
+ * if they existed before, are all in the run. Each of its chunks describes it, so it exists exactly
+ * as long as one of its nodes does. Its number rises and is never reused; its id is NAME-NUMBER.
+ * Its state follows from the published states of its nodes, which are counted. runs.c has the
+ * functions.
  *
  * A node is found by its id, or by its index in `order`, where deleted nodes leave holes that
  * graph_compact() closes. The parallel array `shown` has the published states, so a query for all

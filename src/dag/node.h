@@ -21,9 +21,9 @@
  *      "slotted":{"stderr":{"pid":4,"slots":[[1,65536],[2,9000]],"tail":"..."}}}
  *
  * With "stops" this end has stopped the run of the node: nodes of it that had not started were
- * killed. Values are the current values of the data keys that differ from the spec: small ones in the
- * record, large text in slots (separate keeper nodes), listed by number and length, followed by the
- * tail.
+ * killed. Values are the current values of the data keys that differ from the spec: small ones in
+ * the record, large text in slots (separate keeper nodes), listed by number and length, followed by
+ * the tail.
  *
  * Skipped nodes and finished groups have no record: their states are computed from their parents
  * (plan.h).

@@ -319,7 +319,7 @@ static const struct option OPTIONS[] = {
      option_text, &log_dir},
     {"keep-runs", "N|TIME",
      "Remove ended runs beyond the newest N, or so long after their end (7d), with their nodes\n"
-     "and output. Default: keep all.",
+     "and output. Without it all are kept.",
      parse_keep, &keep_runs, .flags = OPTION_RELOADS},
     POLICY_OPTIONS(policy),
 };

@@ -344,8 +344,8 @@ void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
 
 /*
  * What requests wait for: "added", new nodes; "output", more output of a node, by its id; "ended",
- * the end or the removal of a node, by its id; "run", the end of a run, by its number; "kill", a node to be killed, by the client id of its
- * agent; "stopped", the end of the service.
+ * the end or the removal of a node, by its id; "run", the end of a run, by its number; "kill", a
+ * node to be killed, by the client id of its agent; "stopped", the end of the service.
  */
 uint64_t dag_key(const char *kind, int64_t number);
 void dag_wake_all(struct dag *d, const char *kind, int64_t number);

@@ -103,12 +103,33 @@ def test_run_from_json_and_standard_input(client):
     ("nodes: {a: {after: b}}", "there is no node 'b'"),
     ("nodes: {a: {after: b}, b: {after: a}}", "cycle: a → b → a"),
     ("nodes: {a: {what: 1}}", "what"), ("nodes: {a: 1}", "must be an object"),
-    ("nodes: {a: {type: x}}", "no type 'x'"), ("a: &x 1\nb: *x", "aliases"), ("{", "line"),
+    ("nodes: {a: {type: x}}", "no type 'x'"), ("b: *x", "undefined alias"), ("[", "graph.yaml:2"),
     ("nodes: {a: {command: x, timeout: soon}}", "timeout"),
 ])
 def test_run_refuses(client, tmp_path, text, says):
     done = client.run("run", write(tmp_path, text))
     assert done.returncode == 2 and says in done.stderr, done
+
+
+def test_directory_and_environment(client, tmp_path, monkeypatch):
+    (tmp_path / "in/deep").mkdir(parents=True)
+    path = write(tmp_path / "in", """
+env: {A: file, B: file, C: file}
+nodes:
+  a: {command: "pwd; echo $A $B $C $HIDDEN"}
+  b: {command: [sh, -c, "pwd; echo $A $B $C"], cwd: deep, env: {A: own}, after: a}
+""")
+    monkeypatch.setenv("B", "ours")
+    monkeypatch.setenv("HIDDEN", "secret")
+    client.ok("run", "--quiet", "--env", "B", "--env", "C=given", "--env", "NOT_SET", path)
+    assert client.ok("log", "graph/a") == f"{tmp_path}/in\nfile ours given\n"
+    assert client.ok("log", "graph/b") == f"{tmp_path}/in/deep\nown ours given\n"
+    client.ok("run", "--quiet", "--cwd", "/", "-", input="nodes: {a: {command: pwd}}")
+    assert client.ok("log", "graph/a") == "/\n"
+    done = client.run("run", "-", input="nodes: {a: {command: pwd, cwd: nowhere}}")
+    assert done.returncode == 1 and "FAILED: a (4): cannot start: there is no directory" in done.stderr, done
+    assert client.run("run", "--cwd", "/nowhere", path).returncode == 1
+    assert client.run("run", "--env", "=x", path).returncode == 2
 
 
 def test_run_of_what_is_not_there(client, tmp_path):
