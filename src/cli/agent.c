@@ -17,6 +17,7 @@
 #include "base/uv_check.h"
 #include "dag/node.h"
 #include "dag/run_log.h"
+#include "dag/shell_words.h"
 
 /* Runs. */
 
@@ -118,11 +119,13 @@ static void start_run(struct agent *a, struct agent_run *r)
                               json_int_of(r->spec, "store"), r->node, r->attempt),
         .account = grant.account,
     };
+    const char *dir = cwd.len ? arena_text(&r->arena, cwd) : NULL, *const *envp = environment_make(
+                                                                       &r->arena, &e, ask.env);
     struct run_spec spec = {
-        .argv = ask.argv,
-        .envp = environment_make(&r->arena, &e, ask.env),
+        .argv = shell_skip(ask.argv, envp, dir, &grant, &r->arena),
+        .envp = envp,
         .token = e.token,
-        .cwd = cwd.len ? arena_text(&r->arena, cwd) : NULL,
+        .cwd = dir,
         .timeout_ms = json_int_of(r->spec, "timeout"),
         .grant = &grant,
     };

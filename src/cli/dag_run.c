@@ -190,6 +190,8 @@ static int run_graph(struct graph_run *r, const struct cmd_call *call)
         TRY(read_earlier(r));
     if (r->dry_run)
         return print_file(r);
+    if (!r->detach)
+        run_follow_signals();
     TRY(submit(r, &id));
     if (!id) {
         term_say("Nothing left to do.");

@@ -48,6 +48,7 @@ static const struct cmd *const COMMANDS[] = {
     &cmd_wait,
     &cmd_kill,
     &cmd_retry,
+    &cmd_edit,
     &cmd_rm,
     &cmd_prune,
     &cmd_top,

@@ -369,7 +369,11 @@ struct dag_in {
     const struct str *ids; /* of nodes and runs */
     const struct str *types, *states, *metadata;
     size_t id_count, type_count, state_count, metadata_count;
-    struct str name, run, before;
+    const struct str *parents;
+    size_t parent_count;
+    int when;
+    int64_t priority;
+    struct str name, group, run, before;
     int64_t since, until, keep, older;
     bool keep_going;
     struct str new_id, start, pid, reason, outputs[RUN_STREAMS];
@@ -449,7 +453,7 @@ const struct run_output *node_live(const struct dag_node *n, struct str key);
 
 /* Handlers, by file. */
 route_fn http_get_runs, http_post_runs, http_get_run, http_delete_run, http_post_prune;
-route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
+route_fn http_get_nodes, http_post_nodes, http_get_node, http_patch_node, http_delete_node;
 route_fn http_get_keys, http_get_value, http_put_value;
 route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
 route_fn http_post_start, http_get_kills, http_post_done;

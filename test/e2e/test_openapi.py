@@ -130,7 +130,7 @@ def test_the_example_of_a_body_fits_its_schema(method, path):
 
 
 def test_the_protocol_describes_every_route():
-    named = re.findall(r"^<!-- (GET|POST|PUT|DELETE) (\S+) -->$", PROTOCOL, re.MULTILINE)
+    named = re.findall(r"^<!-- (GET|POST|PUT|PATCH|DELETE) (\S+) -->$", PROTOCOL, re.MULTILINE)
     assert sorted(named) == sorted(OPERATIONS)
 
 
@@ -326,6 +326,9 @@ def tell_of_nodes(say):
     say(404, "POST", done, end | {"node": "999999"})
     say(200, "POST", done, end)
     other = next(each for each in ids if each != mine)
+    say(200, "PATCH", one, {"priority": 1, "name": "x"}, id=other)
+    say(404, "PATCH", one, {"priority": 1}, id=999999)
+    say(409, "PATCH", one, {"priority": 1}, id=mine)
     for verb in ("kill", "retry"):
         say(404, "PUT", f"/v1/scheduler/{verb}", query="?id=999999")
     say(404, "GET", "/v1/scheduler/wait", query="?id=999999")
@@ -515,7 +518,7 @@ def test_every_documented_reply(tmp_path):
 def examples():
     """Each json block of the protocol: the route above it, and the body."""
     for section in re.split(r"^### ", PROTOCOL, flags=re.MULTILINE)[1:]:
-        route = re.match(r"(GET|POST|PUT|DELETE) (\S+)\n", section)
+        route = re.match(r"(GET|POST|PUT|PATCH|DELETE) (\S+)\n", section)
         for block in re.findall(r"```json\n(.*?)```", section, re.DOTALL):
             yield route[1], route[2], json.loads(block)
 
