@@ -85,7 +85,7 @@ static const struct route ROUTES[] = {
               PID, WAIT("How long to wait for more output, in ms"))},
     {METHOD_PUT, "/v1/nodes/{id}/data/{key}", http_put_value, ROLE_RUN,
      "Replace the value of a data key, or add a piece of text", "putValue",
-     .reply = "pagination:Page",
+     .reply = "start?:text pagination:Page",
      .errors = "404 No such node\n409 The key is set, or cannot be changed now\n"
                "410 The value was replaced\n" ROUTE_LEADER,
      .example = "{\"value\": \"some text\"}",
