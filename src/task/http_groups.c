@@ -1,6 +1,7 @@
 /* Groups: their tasks by state, and their settings. */
 #include <stdlib.h>
 
+#include "server/audit.h"
 #include "task/http_v1.h"
 #include "task/settings_json.h"
 
@@ -190,11 +191,14 @@ static void finish_change(struct v1_call *c, const struct task_reply *reply)
 static void change(struct http_request *r, bool removes)
 {
     const struct v1_group_in *in = r->in;
+    struct task_v1 *v = r->arg;
     const char *wrong = settings_pattern_wrong(in->group);
     if (wrong) {
         http_reply_field(r, "group", "group: %s", wrong);
         return;
     }
+    if (!audit_begin(v->context->audit, r, NULL))
+        return;
     struct v1_call *c = v1_begin(r);
     struct settings_change *w = arena_zalloc(&r->arena, sizeof *w);
     w->removes = removes;

@@ -360,6 +360,9 @@ ask -X PUT "$DROVER_URL/v1/nodes/$OTHER/data/note" -d '{"value":"not mine"}'
 ask -X PUT "$DROVER_URL/v1/scheduler/kill?id=$OTHER" -d ''
 ask "$DROVER_URL/v1/agent/kills?clientid=1"
 ask $DROVER_URL/v1/tokens -d '{"roles":["admin"]}'
+ask -X PUT $DROVER_URL/v1/schedules/later -d '{"every":1000,"graph":[{"metadata":{"type":"command"},"data":{"command":"true"}}]}'
+ask -X POST $DROVER_URL/v1/schedules/nightly/run -d '{}'
+ask $DROVER_URL/claim -d '{"clientid":7,"groups":["far"],"duration":60000,"wait":60000}'
 echo $DROVER_TOKEN
 """
 
@@ -367,8 +370,10 @@ echo $DROVER_TOKEN
 def test_what_a_command_may_do(guarded, tmp_path):
     """Below its node and in it, nothing else; and only while it runs."""
     admin = admin_token(tmp_path / "data")
-    _, [other] = ask(guarded, admin, "POST", "/v1/nodes",
-                     [{"metadata": {"type": "condition"}, "data": {"command": "false"}}])
+    _, [other, _] = ask(guarded, admin, "POST", "/v1/nodes",
+                        [{"metadata": {"type": "condition"}, "data": {"command": "false"}},
+                         {"metadata": {"type": "command", "group": "far"}, "data": {"command": "true"}}])
+    assert ask(guarded, admin, "PUT", "/v1/schedules/nightly", {"cron": "@daily", "graph": NODE})[0] == 200
     node = {"metadata": {"type": "shell command"},
             "data": {"command": SCRIPT, "env": {"OTHER": other["id"]}}}
     status, added = ask(guarded, admin, "POST", "/v1/nodes", [node])
@@ -377,12 +382,15 @@ def test_what_a_command_may_do(guarded, tmp_path):
     ask(guarded, admin, "GET", f"/v1/scheduler/wait?id={mine}&timeout=60000")
     out = ask(guarded, admin, "GET", f"/v1/nodes/{mine}/data/stdout")[1]["data"]
     *lines, token = out.splitlines()
-    who, root, below, own, others, kill, agent, rights = [json.loads(line) for line in lines if line]
+    who, root, below, own, others, kill, agent, rights, *schedules, claim = [json.loads(line) for line in lines if line]
     assert who["roles"] == ["read", "work", "submit", "run"] and mine in who["name"]
     assert "only below its own" in errors(root)[0]
     assert len(below) == 1 and "pagination" in own
     assert "change only its node" in errors(others)[0] and "change only its node" in errors(kill)[0]
     assert "agent" in errors(agent)[0] and "needs the role admin" in errors(rights)[0]
+    assert ["have commands run only below its node" in errors(answer)[0] for answer in schedules] == [True, True]
+    assert [s["runs"] for s in ask(guarded, admin, "GET", "/v1/schedules")[1]["schedules"]] == [0]
+    assert "only below its node" in errors(claim)[0]
     assert token.startswith(f"node-{mine}-1-")
     assert ask(guarded, token, "GET", "/groups")[0] == 401
     assert ask(guarded, token[:-1] + ("0" if token[-1] != "0" else "1"), "GET", "/groups")[0] == 401
