@@ -8,6 +8,9 @@
 #include "server/audit.h"
 #include "server/leader.h"
 
+/* A list ends behind the schedule whose spec makes it this long; to read them takes time. */
+enum { LIST_LEN_MAX = 256 * 1024 };
+
 struct schedule_task_in {
     struct str group, data, key;
     int64_t priority;
@@ -147,13 +150,14 @@ static void get_all(struct http_request *r)
     if (!is_ready(r))
         return;
     const struct schedule_table *t = all->table;
-    size_t i = in->after.p ? schedule_table_seek(t, in->after) : 0;
+    size_t i = in->after.p ? schedule_table_seek(t, in->after) : 0, len = 0;
     json_open(&b, '{');
     json_member_open(&b, "schedules", '[');
-    for (int64_t shown = 0; i < t->count && shown < in->limit; i++) {
+    for (int64_t shown = 0; i < t->count && shown < in->limit && len < LIST_LEN_MAX; i++) {
         if (!t->by_name[i]->exists)
             continue;
         put_schedule(&b, t->by_name[i], false, 0);
+        len += strlen(t->by_name[i]->spec);
         shown++;
     }
     json_close(&b, ']');

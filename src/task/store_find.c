@@ -12,7 +12,8 @@
 #include "task/store_impl.h"
 #include "task/tail.h"
 
-enum { BUDGET = 20000, PAYLOAD_COST = 20 }; /* records to look at; payloads cost more */
+/* Records to look at; payloads cost more: about a megabyte of them in all. */
+enum { BUDGET = 20000, PAYLOAD_COST = 20, PAYLOAD_BYTES = 64 };
 
 struct task_search {
     struct store *s;
@@ -65,9 +66,9 @@ static void look(struct task_search *w, uint32_t ref)
     if (!r->id || !may_match(w, r))
         return;
     struct task t = record_task(w->s, r);
-    w->budget -= PAYLOAD_COST;
     w->scratch.len = 0;
     w->err = store_payload(w->s, ref, &w->scratch, &x, &t.data);
+    w->budget -= PAYLOAD_COST + (int64_t)(t.data.len / PAYLOAD_BYTES);
     if (w->err || (f->key.len && !str_eq(f->key, x.key)) || !contains(x.error, f->error) ||
         !contains(t.data, f->text))
         return;
