@@ -348,6 +348,38 @@ def test_any_user_as_the_readme_has_it(shared):
     assert server.returncode == 0
 
 
+ALONE = """
+serve() { "$DROVER" serve --config none --zk none "$@" 2>log & wait_for; }
+wait_for() { until curl -s http://127.0.0.1:8048/healthz >&2; do sleep 0.05; done; }
+end() { kill $!; wait $!; }
+serve; "$DROVER" whoami; "$DROVER" exec -- id -un; end
+serve --data other; "$DROVER" whoami; "$DROVER" exec -- id -un; end
+unset XDG_RUNTIME_DIR
+serve; "$DROVER" whoami; "$DROVER" exec -- id -un; end
+serve --data other; "$DROVER" whoami; ! "$DROVER" exec true; end
+"""
+
+
+@as_root
+def test_neither_socket_nor_port_nor_token_is_named(shared):
+    """The default port, in a network of its own: the socket says who the user is, without it the token does. The token
+    of another server of this user spoils nothing."""
+    (shared / "drover").write_bytes(pathlib.Path(BINARY).read_bytes())
+    (shared / "drover").chmod(0o755)
+    (shared / "home").mkdir()
+    user = pwd.getpwnam(OTHER_USER).pw_uid
+    os.chown(shared / "home", user, -1)
+    home = str(shared / "home")
+    inside = f'ip link set lo up; exec setpriv --reuid={user} --clear-groups sh -ec "$0"'
+    done = subprocess.run(["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-ec", inside, ALONE], cwd=home, capture_output=True, text=True, timeout=DEADLINE_S,
+                          env={"DROVER": str(shared / "drover"), "HOME": home, "XDG_RUNTIME_DIR": home,
+                               "PATH": os.environ["PATH"]})
+    everything = "roles: read work submit run admin"
+    assert done.stdout.splitlines() == [f"user {user}", everything, OTHER_USER] * 2 + [
+        "the admin token", everything, OTHER_USER, "loopback", "roles: read work submit"], done
+    assert done.returncode == 0 and "needs the role run" in done.stderr, done
+
+
 # Commands.
 
 SCRIPT = """
