@@ -135,7 +135,16 @@ def test_pages_of_large_items(start):
     me = Tasks(server.port)
     ids = [me.add("g", "x" * 300000)[0] for _ in range(20)]
     found, sizes = pages(me, "/v1/tasks", "tasks", 1000)
-    assert [task["id"] for task in found] == ids and len(sizes) == 4 and max(sizes) < 2 * MIB
+    assert [task["id"] for task in found] == ids and len(sizes) == 20 and max(sizes) < MIB
+    small = me.add("g", *"abc")
+    found, sizes = pages(me, "/v1/tasks", "tasks", 1000)
+    assert [task["id"] for task in found] == ids + small and len(sizes) == 20  # with the last large one
+    moved, after = 0, {}
+    while after is not None:
+        status, answer = me.send("POST", "/v1/tasks/bulk", {"filter": {"group": "g"}, "action": "move", "group": "h"} | after)
+        assert status == 200 and answer["matched"] == answer["changed"], answer
+        moved, after = moved + answer["changed"], answer["next"] and {"after": answer["next"]}
+    assert moved == len(ids + small) == len(me.group("h")) and me.group("g") == []
     status, answer = me.send("GET", "/v1/tasks?text=nothing")
     assert status == 200 and answer["tasks"] == [] and answer["next"]
     names = [f"s{n:02}" for n in range(20)]
