@@ -111,6 +111,23 @@ def test_the_longest_pattern_counts(me, group):
     assert show(me, f"{group}/a/x")["pattern"] == f"{group}/a*"
 
 
+def test_the_first_change_begins_with_what_is_in_force(me, group):
+    """To pause a group does not take away what it has from a prefix."""
+    put(me, f"{group}*", limit=7, dead="graves")
+    assert put(me, group, paused=True)["limit"] == 7
+    assert put(me, f"{group}/a*", order="fifo")["dead"] == "graves"
+    assert show(me, group)["pattern"] == group
+
+
+def test_null_is_the_default(me, group):
+    put(me, group, limit=5, attempts=2, order="fifo", dead="graves", paused=True,
+        rate={"count": 10, "per": 1000}, backoff={"first": 5, "factor": 3})
+    settings = put(me, group, limit=None, order=None, dead=None, paused=None, rate=None,
+                   backoff={"factor": None})
+    default = show(me, group + "/other")["settings"]
+    assert settings == default | {"attempts": 2, "backoff": default["backoff"] | {"first": 5}}
+
+
 @pytest.mark.parametrize("settings, field, words", [
     ({"limit": -1}, "limit", "from 0 to"),
     ({"limit": "5"}, "limit", "a whole number, not a string"),
