@@ -147,6 +147,24 @@ def test_each_wrong_setting_is_named(me, group, settings, field, words):
     assert show(me, group)["pattern"] is None
 
 
+def test_a_dead_group_outlives_other_changes(me, group):
+    """Its name was read after it had been freed."""
+    put(me, group, dead="graves")
+    for limit in range(3):
+        assert put(me, group, limit=limit)["dead"] == "graves"
+
+
+def test_settings_change_while_a_task_that_expires_is_claimed(me, group):
+    """It ended the server, or took the expiry of another task away."""
+    for name, later in ("a", 600_000), ("b", 600_000):
+        me.add(group + name, name, expires=-later)
+    soon = me.update(adds=[{"group": group + "c", "data": "c", "expires": -50}])[0]["id"]
+    claimed = me.claim(group + "a")[0]["id"]
+    put(me, f"{group}*", limit=5)
+    wait_until(lambda: me.send("GET", f"/v1/tasks/{soon}")[0] == 404, "c expires")
+    assert me.update(releases=[claimed])[0]["group"] == group + "a"
+
+
 def test_dead_tasks_cannot_go_to_their_own_group(me, group):
     assert me.send("PUT", path_of(group), {"dead": group})[0] == 400
     assert me.send("PUT", path_of(f"{group}*"), {"dead": f"{group}/dead"})[0] == 400
