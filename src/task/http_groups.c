@@ -161,12 +161,14 @@ static int prepare(void *arg, struct store *s, int64_t now_ms, struct task_updat
     struct v1_call *c = arg;
     struct settings_change *w = c->data;
     const struct v1_group_in *in = c->in;
-    const struct settings_entry *entry = settings_table_find(store_settings(s), in->group);
+    const struct settings_table *table = store_settings(s);
+    const struct settings_entry *entry = settings_table_find(table, in->group);
     (void)now_ms;
     (void)u;
-    w->settings = entry ? entry->settings : TASK_SETTINGS_DEFAULT;
+    w->settings = entry ? entry->settings : *settings_table_of(table, in->group);
     if (in->settings)
         TRY(settings_read(in->settings, &w->settings, &w->wrong_field, &w->wrong));
+    w->settings.dead.p = arena_text(c->arena, w->settings.dead); /* it outlives the old entry */
     if (w->settings.dead.len && settings_match(in->group, w->settings.dead)) {
         w->wrong_field = "dead";
         return err_set(&w->wrong, DROVER_BAD_ARGUMENT,
