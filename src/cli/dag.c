@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "cli/task_show.h"
 #include "cli/verb.h"
 #include "dag/node.h"
 
@@ -337,14 +338,39 @@ static int status_of_states(const struct json *list)
     return CMD_OK;
 }
 
-const struct cmd cmd_wait = VERB_INIT(
-    "wait", "wait until nodes or runs have ended", "NODE|RUN...",
-    "Waits until all of these nodes and runs have ended, and prints their states. The exit status\n"
-    "is 0 if every one is finished or skipped.",
-    CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.", option_span, NULL,
-                 0, INT32_MAX}),
-    "GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS, .print = print_states,
-    .status = status_of_states);
+/* task:ID and first:ID are tasks, anything else is a node or a run. */
+static bool is_task(const char *operand)
+{
+    return !strncmp(operand, "task:", 5) || !strncmp(operand, "first:", 6);
+}
+
+static int run_wait(const struct cmd_call *call)
+{
+    int tasks = 0;
+    for (int i = 0; i < call->count; i++)
+        tasks += is_task(call->operands[i]);
+    if (!tasks)
+        return verb_run(call);
+    if (tasks < call->count)
+        return cmd_usage_error(call->cmd, "nodes and tasks do not go together");
+    return task_wait(call, verb_value(call, "timeout"));
+}
+
+const struct cmd cmd_wait = {
+    .name = "wait",
+    .summary = "wait until nodes, runs or tasks have ended",
+    .operands = "NODE|RUN|TASK...",
+    .about =
+        "Waits until all of these nodes and runs, or tasks, have ended, and prints their states.\n"
+        "task:ID is a task, and so is first:ID, by its first id. The exit status is 0 if every\n"
+        "node and run is finished or skipped, every task done.",
+    .options = CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.",
+                            option_span, NULL, 0, INT32_MAX}),
+    .client = CMD_JSON,
+    .run = run_wait,
+    .verb = &(const struct verb){"GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS,
+                                 .print = print_states, .status = status_of_states},
+};
 
 const struct cmd cmd_kill =
     VERB_INIT("kill", "kill nodes or runs", "NODE|RUN...",
