@@ -340,6 +340,13 @@ static int run_agent(const struct cmd_call *call)
     return status;
 }
 
+static int parse_label(const struct option *o, const char *text, struct err_info *e)
+{
+    if (*text == '=' || !strchr(text, '=') || !json_is_text(str_of(text)))
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not NAME=VALUE", text);
+    return option_list_add(o, text, e);
+}
+
 const struct cmd cmd_agent = CMD_INIT(
     "agent", "run nodes on this machine for a server", NULL,
     "Runs nodes of the DAG on this machine, until it receives TERM or INT.",
@@ -354,6 +361,9 @@ const struct cmd cmd_agent = CMD_INIT(
          option_span, &agent.lease_ms, 500, 3600 * 1000},
         {"grace", "TIME", "Time between TERM and KILL. Default: 5s.", option_span, &agent.grace_ms,
          0, 3600 * 1000},
+        {"label", "NAME=VALUE",
+         "Something that `drover agents` shows. May be given more than once.", parse_label,
+         &agent.labels, .flags = OPTION_LIST},
         {"log-dir", "DIR",
          "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
          option_text, &agent.log_dir},

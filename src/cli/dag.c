@@ -69,7 +69,7 @@ int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool 
 
 static const char *exec_group, *exec_cwd, *exec_user;
 static struct limits exec_limits;
-static int64_t exec_timeout_ms;
+static int64_t exec_timeout_ms, exec_agent_ms;
 
 static void put_exec(struct buf *b, int count, char **words)
 {
@@ -149,6 +149,8 @@ static int run_exec(const struct cmd_call *call)
     struct client_reply reply;
     char id[24];
     TRY(client_open(&c, &call->client));
+    if (exec_group)
+        TRY(agents_wait(&c, exec_group, exec_agent_ms));
     put_exec(&body, call->count, call->operands);
     TRY(client_call(&c, &reply, buf_text(&body), "POST /v1/nodes"));
     struct str text = json_text_of(reply.json ? reply.json->first : NULL, "id");
@@ -160,15 +162,19 @@ const struct cmd cmd_exec = CMD_INIT(
     "exec", "run one command as a node", "-- COMMAND [ARGUMENT]...",
     "Runs one command as a node, prints its output, and ends with its exit status. An\n"
     "interrupt (Ctrl-C) kills the node.",
-    CMD_OPTIONS({"group", "GROUP", "Run it on an agent of this group. Default: drover/run.",
-                 option_text, &exec_group},
-                {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
-                 &exec_cwd},
-                {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
-                 &exec_timeout_ms, 1, INT32_MAX},
-                {"user", "USER", "Run it as this user, if the server permits that.", option_text,
-                 &exec_user},
-                LIMIT_OPTIONS(exec_limits)),
+    CMD_OPTIONS(
+        {"group", "GROUP", "Run it on an agent of this group. Default: drover/run.", option_text,
+         &exec_group},
+        {"wait-for-agent", "TIME",
+         "Wait so long for an agent of the group. Default: if there is none, it is not run.",
+         option_span, &exec_agent_ms, 0, INT32_MAX},
+        {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
+         &exec_cwd},
+        {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
+         &exec_timeout_ms, 1, INT32_MAX},
+        {"user", "USER", "Run it as this user, if the server permits that.", option_text,
+         &exec_user},
+        LIMIT_OPTIONS(exec_limits)),
     CMD_REMOTE, run_exec);
 
 /* nodes */

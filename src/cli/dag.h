@@ -33,6 +33,9 @@ bool dag_names_run(const char *operand);
  */
 int dag_read_graph(struct graph_file *f, const char *path);
 
+/* Whether an agent serves a group; waits for one so long. Prints the error. Exit status. */
+int agents_wait(struct client *c, const char *group, int64_t wait_ms);
+
 /* From now on this signal is counted instead of ending the process. */
 void interrupts_catch(int number);
 extern volatile sig_atomic_t interrupts;

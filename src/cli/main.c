@@ -63,6 +63,8 @@ static const struct cmd *const COMMANDS[] = {
     &cmd_prune,
     &cmd_top,
     &cmd_agent,
+    &cmd_agents,
+    &cmd_drain,
     &cmd_world,
     &cmd_queue,
     &cmd_workers,

@@ -85,7 +85,7 @@ static void write_file(const char *path, const char *text, mode_t mode)
 
 static void test_programs(void **state)
 {
-    char dir[] = "/tmp/shell-words-XXXXXX";
+    char dir[] = "/tmp/drover-words-XXXXXX";
     static const char *const paths[] = {"/usr/bin/bash", NULL};
     const struct policy_grant any = {0}, named = {.paths = paths};
     struct arena a = {0};
