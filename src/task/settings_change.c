@@ -25,6 +25,8 @@ int settings_change_prepare(struct settings_change *w, struct store *s)
 {
     const struct settings_entry *entry = settings_table_find(store_settings(s), w->pattern);
     w->settings = entry ? entry->settings : TASK_SETTINGS_DEFAULT;
+    if (entry) /* its text ends with the entry */
+        w->settings.dead.p = arena_text(w->arena, entry->settings.dead);
     if (w->members)
         TRY(settings_read(w->members, &w->settings, &w->wrong_field, &w->wrong));
     if (w->settings.dead.len && settings_match(w->pattern, w->settings.dead)) {

@@ -108,3 +108,12 @@ def test_a_claim_for_tasks_takes_no_nodes(me, server):
     assert me.claim(group, tasks_only=True, wait=50) == [], "it was not offered"
     [task] = me.claim(group, duration=1, wait=20000)
     assert task["group"] == group
+
+
+def test_a_dead_group_outlives_the_next_change_of_settings(me):
+    """The answer had text of the settings before, which were freed."""
+    group = new_group("work")
+    for settings in ({"dead": "there"}, {"limit": 3}, {"limit": 4}):
+        status, body = me.send("PUT", f"/v1/groups/{group}", settings)
+        assert status == 200 and body["settings"]["dead"] == "there"
+    assert me.get(f"/v1/groups/{group}")["settings"]["dead"] == "there"
