@@ -5,11 +5,10 @@
  * of its own name, else those of the longest prefix that it begins with, else the defaults, with
  * which the task store does what it did before there were settings. Times are milliseconds.
  *
- *     struct drover_settings s = {.set = DROVER_SET_LIMIT | DROVER_SET_RATE,
- *                                 .limit = 5, .rate = 10, .rate_ms = 1000};
- *     drover_client_set_group(client, "mail*", &s, &error);
+ *     struct drover_settings s = {
+ *         .set = DROVER_SET_LIMIT | DROVER_SET_RATE, .limit = 5, .rate = 10, .rate_ms = 1000};
  *
- * The calls are in drover/task.h and drover/client.h.
+ * The calls are in drover/task.h and drover/client.h: drover_client_set_group(c, "mail*", &s, &e).
  */
 #ifndef DROVER_GROUP_H
 #define DROVER_GROUP_H

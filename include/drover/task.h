@@ -74,7 +74,7 @@ struct drover_task {
 /* Wherever an id is taken, this names the task by the first id that it had. */
 #define DROVER_FIRST(id) ((int64_t)(id) + INT64_MIN)
 
-/* A task that failed: the settings of its group decide when it is tried again or that it is dead. */
+/* A task that failed: the settings of its group say when it is tried again, or that it is dead. */
 struct drover_fail {
     int64_t id;
     const char *error; /* what went wrong; the first 4 KiB are kept */

@@ -18,7 +18,7 @@
 
 enum { PAGE = 1000, HOLDERS_MAX = 100 };
 
-/* A read under the service's lock; its arguments are the caller's struct, which begins with this. */
+/* The first member of what a read under the service's lock gets. */
 struct store_read {
     int err;
 };

@@ -12,7 +12,7 @@ def server(request, tmp_path_factory):
     if request.param == "embedded":
         one = Server("--data", tmp_path_factory.mktemp("work") / "data").start()
     else:
-        one = OnEnsemble(request.getfixturevalue("zookeeper").url("/work")).start().leads()
+        one = OnEnsemble(request.getfixturevalue("zookeeper").url("/worker")).start().leads()
     yield one
     status = one.stop()
     one.kill()
