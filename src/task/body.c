@@ -162,7 +162,7 @@ static bool read_data(struct body_finishing *f, const char *field, struct str te
 
 static void finish_adds(struct body_finishing *f, const struct task_in *in, struct task_update *u)
 {
-    struct task *adds = arena_zalloc(f->arena, (in->add_count + 1) * sizeof *adds);
+    struct task *adds = arena_zalloc(f->arena, in->add_count * sizeof *adds);
     for (size_t i = 0; i < in->add_count; i++) {
         const struct task_add_in *from = &in->adds[i];
         struct task_extra x = {.priority = (int32_t)from->priority,
@@ -186,7 +186,7 @@ static void finish_updates(struct body_finishing *f, const struct task_in *in,
                            struct task_update *u)
 {
     static const struct task_extra binary = {.binary = true};
-    struct task *updates = arena_zalloc(f->arena, (in->update_count + 1) * sizeof *updates);
+    struct task *updates = arena_zalloc(f->arena, in->update_count * sizeof *updates);
     for (size_t i = 0; i < in->update_count; i++) {
         const struct task_change_in *from = &in->updates[i];
         updates[i].id = from->id;
@@ -202,7 +202,7 @@ static const struct task_edit *finish_edits(struct arena *a, const struct task_i
                                             size_t *ret_count)
 {
     size_t count = in->fail_count + in->finish_count + in->release_count;
-    struct task_edit *edits = arena_zalloc(a, (count + 1) * sizeof *edits), *at = edits;
+    struct task_edit *edits = arena_zalloc(a, count * sizeof *edits), *at = edits;
     for (size_t i = 0; i < in->fail_count; i++)
         *at++ = (struct task_edit){EDIT_FAIL,          in->fails[i].id,
                                    in->fails[i].error, in->fails[i].retry_ms,
@@ -277,7 +277,7 @@ static void put_extra(struct buf *b, const struct task_extra *x)
 static void put_data(struct buf *b, const struct task *t)
 {
     if (!t->extra || !t->extra->binary) {
-        json_key(b, "data");
+        json_put_raw(b, STR("\"data\":"));
         json_put_text(b, t->data);
         return;
     }
@@ -286,16 +286,21 @@ static void put_data(struct buf *b, const struct task *t)
     json_member_text(b, "data64", buf_str(&text));
 }
 
-/* Without the closing bracket. A plain task has the five members of the document. */
+/*
+ * Without the closing bracket. A plain task has the five members of the document. Their names are
+ * put as they are, because every answer has them.
+ */
 static void put_members(struct buf *b, const struct task *t)
 {
-    json_open(b, '{');
-    json_member_int(b, "id", t->id);
-    json_key(b, "group");
+    json_put_raw(b, STR("{\"id\":"));
+    json_put_int(b, t->id);
+    json_put_raw(b, STR("\"group\":"));
     json_put_text(b, t->group);
     put_data(b, t);
-    json_member_int(b, "timespec", t->timespec);
-    json_member_int(b, "ownerid", t->ownerid);
+    json_put_raw(b, STR("\"timespec\":"));
+    json_put_int(b, t->timespec);
+    json_put_raw(b, STR("\"ownerid\":"));
+    json_put_int(b, t->ownerid);
     if (t->extra)
         put_extra(b, t->extra);
 }
@@ -318,8 +323,7 @@ void body_put_state(struct buf *b, const struct task *t, int64_t now_ms)
 
 void body_put_tasks(struct buf *b, const struct task *tasks, size_t count)
 {
-    json_open(b, '{');
-    json_member_open(b, "tasks", '[');
+    json_put_raw(b, STR("{\"tasks\":["));
     for (size_t i = 0; i < count; i++)
         body_put_task(b, &tasks[i]);
     json_close(b, ']');

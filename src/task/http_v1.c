@@ -18,6 +18,10 @@ static void call_release(struct v1_call *c)
 static void on_gone(struct http_request *r)
 {
     struct v1_call *c = r->handler_data;
+    if (!c->submitted) {
+        buf_release(&c->out);
+        return;
+    }
     http_take_memory(r, &c->memory);
     c->arena = &c->memory.arena;
     c->r = NULL;
@@ -49,6 +53,7 @@ void v1_finish(struct v1_call *c, const struct task_reply *reply)
 static void on_done(void *arg, const struct task_reply *reply)
 {
     struct v1_call *c = arg;
+    c->submitted = false;
     if (c->r)
         (c->finish ? c->finish : v1_finish)(c, reply);
     else
@@ -57,6 +62,7 @@ static void on_done(void *arg, const struct task_reply *reply)
 
 void v1_submit(struct v1_call *c)
 {
+    c->submitted = true;
     c->request.done = on_done;
     c->request.arg = c;
     service_submit(c->v1->service, &c->request);

@@ -22,6 +22,7 @@ struct v1_call {
     struct arena *arena;    /* of the request */
     struct http_memory memory;
     struct task_request request;
+    bool submitted;             /* the service has it */
     const struct identity *who; /* who sent it; NULL: no limits */
     void *in;
     struct buf out; /* the answer */

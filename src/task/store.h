@@ -298,6 +298,13 @@ struct store_group {
     bool internal; /* messages of a queue, tasks of nodes */
 };
 
+/*
+ * The groups in so many places from a place on, in no order: a group keeps its place. False: there
+ * are no more places.
+ */
+bool store_some_groups(struct store *s, uint32_t at, uint32_t max, int64_t now_ms, struct arena *a,
+                       struct store_group **ret_groups, size_t *ret_count);
+
 /* All groups, in no order. */
 void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,
                   size_t *ret_count);

@@ -253,12 +253,13 @@ static struct store_group count_group(const struct store *s, const struct task_g
     return c;
 }
 
-void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,
-                  size_t *ret_count)
+bool store_some_groups(struct store *s, uint32_t at, uint32_t max, int64_t now_ms, struct arena *a,
+                       struct store_group **ret_groups, size_t *ret_count)
 {
-    struct store_group *list = arena_alloc(a, s->group_top * sizeof *list);
+    uint32_t end = at >= s->group_top || s->group_top - at <= max ? s->group_top : at + max;
+    struct store_group *list = arena_alloc(a, (at < end ? end - at : 1) * sizeof *list);
     size_t count = 0;
-    for (uint32_t i = 1; i < s->group_top; i++) {
+    for (uint32_t i = at + !at; i < end; i++) {
         struct task_group *g = s->groups[i];
         if (!g || !(group_count(g) + g->done_count))
             continue;
@@ -267,6 +268,13 @@ void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store
     }
     *ret_groups = list;
     *ret_count = count;
+    return end < s->group_top;
+}
+
+void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,
+                  size_t *ret_count)
+{
+    store_some_groups(s, 0, s->group_top, now_ms, a, ret_groups, ret_count);
 }
 
 bool store_count_group(struct store *s, struct str name, int64_t now_ms, struct arena *a,

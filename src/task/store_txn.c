@@ -87,7 +87,7 @@ void work_object_missing(struct txn_work *w, const char *what, int64_t id)
 
 bool work_may(const struct txn_work *w, const struct task_record *r)
 {
-    return !r->managed || w->manage || !w->who || (identity_may(w->who, ROLE_RUN) && !w->who->node);
+    return !r->managed || w->manage || !w->who || identity_may_run(w->who);
 }
 
 void work_check_change(struct txn_work *w, const char *what, int64_t id, bool ends)
