@@ -142,8 +142,11 @@ struct drover_filter {
     const char *group, *key;
     const char *text, *error; /* part of the data, of the last error */
     unsigned states;          /* DROVER_TASK_DEAD | DROVER_TASK_RETRYING; 0: any */
-    int internal;             /* without a group: also messages of queues and tasks of nodes */
+    int internal;             /* of a search: also messages of queues and tasks of nodes */
     const char *after;        /* go on where a search ended, by its `next`; NULL: from the start */
+    const char *origin;       /* dead tasks of this group */
+    const int64_t *ids;       /* of a bulk: among these tasks, at most 10,000; NULL: any */
+    size_t id_count;
 };
 
 enum drover_bulk_action {

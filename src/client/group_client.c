@@ -30,6 +30,7 @@ static int check_filter(const struct drover_filter *f, struct err_info *e)
     TRY(check_text(f->key, "key", e));
     TRY(check_text(f->text, "text", e));
     TRY(check_text(f->error, "error", e));
+    TRY(check_text(f->origin, "origin", e));
     return check_text(f->after, "after", e);
 }
 
@@ -55,6 +56,7 @@ static int find_page(struct drover_client *c, const struct drover_filter *f, con
     task_client_put_query(&path, "key", f->key);
     task_client_put_query(&path, "text", f->text);
     task_client_put_query(&path, "error", f->error);
+    task_client_put_query(&path, "origin", f->origin);
     task_client_put_query(&path, "after", after);
     return task_client_ask(c, "GET", buf_text(&path), NO_BODY, 0, a, ret_json, e);
 }
@@ -80,6 +82,8 @@ int drover_client_find(struct drover_client *c, const struct drover_filter *f, s
                        struct drover_result *ret_result, struct drover_error *ret_error)
 {
     struct drover_result r;
+    if (f->ids)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "ids are for a bulk");
     TRY(check_filter(f, ret_error));
     result_init(&r, 0, 0);
     int count = find_all(c, f, limit, &r, ret_error);
@@ -105,6 +109,9 @@ static void put_filter(struct buf *b, const struct drover_filter *f)
     put_text(b, "key", f->key);
     put_text(b, "text", f->text);
     put_text(b, "error", f->error);
+    put_text(b, "origin", f->origin);
+    if (f->ids)
+        task_body_put_ids(b, "ids", f->ids, f->id_count);
     if (f->states) {
         json_member_open(b, "state", '[');
         for (unsigned i = 0; i < GROUP_BODY_STATES; i++)

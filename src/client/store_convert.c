@@ -112,7 +112,8 @@ int store_convert_edits(struct arena *a, const struct store_edits *from,
 int store_convert_filter(const struct drover_filter *f, struct store_filter *ret_filter,
                          struct store_cursor *ret_from, struct err_info *e)
 {
-    struct store_filter to = {.states = f->states, .internal = f->internal != 0};
+    struct store_filter to = {
+        .states = f->states, .internal = f->internal != 0, .ids = f->ids, .id_count = f->id_count};
     struct store_cursor from = {0};
     if (f->states & ~((1U << TASK_STATES) - 1))
         return err_set(e, DROVER_BAD_ARGUMENT, "states has a state that no task is in");
@@ -120,6 +121,9 @@ int store_convert_filter(const struct drover_filter *f, struct store_filter *ret
     TRY(read_text(f->key, 0, SIZE_MAX, "key", &to.key, e));
     TRY(read_text(f->text, 0, SIZE_MAX, "text", &to.text, e));
     TRY(read_text(f->error, 0, SIZE_MAX, "error", &to.error, e));
+    TRY(read_text(f->origin, 0, SIZE_MAX, "origin", &to.origin, e));
+    if (f->id_count > TASK_IDS_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "at most %d ids", TASK_IDS_MAX);
     if (f->after && !cursor_read(str_of(f->after), &from))
         return err_set(e, DROVER_BAD_ARGUMENT, "after must be the next of a search");
     *ret_filter = to;

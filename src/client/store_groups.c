@@ -82,6 +82,8 @@ int drover_store_find(struct drover_store *s, const struct drover_filter *f, siz
     struct store_search q = {0};
     struct drover_result r;
     char next[CURSOR_SIZE];
+    if (f->ids)
+        return err_set(ret_error, DROVER_BAD_ARGUMENT, "ids are for a bulk");
     TRY(store_convert_filter(f, &q.filter, &q.from, ret_error));
     result_init(&r, 0, 0);
     int count = find_all(s, &q, limit, &r, ret_error);
@@ -122,7 +124,8 @@ static int check_bulk(const struct drover_bulk *b, struct err_info *e)
     if (b->action < DROVER_BULK_DELETE || b->action > DROVER_BULK_PRIORITY)
         return err_set(e, DROVER_BAD_ARGUMENT, "there is no such action");
     if (!b->all && !result_text(f->group, 0).len && !result_text(f->key, 0).len &&
-        !result_text(f->text, 0).len && !result_text(f->error, 0).len && !f->states)
+        !result_text(f->text, 0).len && !result_text(f->error, 0).len &&
+        !result_text(f->origin, 0).len && !f->states && !f->ids)
         return err_set(e, DROVER_BAD_ARGUMENT, "the filter is empty: `all` means every task");
     if (b->action == DROVER_BULK_MOVE && (!group.len || group.len > TASK_GROUP_LEN_MAX))
         return err_set(e, DROVER_BAD_ARGUMENT, "group must have 1 to %d bytes", TASK_GROUP_LEN_MAX);

@@ -51,14 +51,18 @@ static void put_id(struct buf *b, int64_t id)
     json_put_text(b, str_of(text));
 }
 
-static void put_ids(struct buf *b, const char *key, const int64_t *ids, size_t count)
+void task_body_put_ids(struct buf *b, const char *key, const int64_t *ids, size_t count)
 {
-    if (!count)
-        return;
     json_member_open(b, key, '[');
     for (size_t i = 0; i < count; i++)
         put_id(b, ids[i]);
     json_close(b, ']');
+}
+
+static void put_ids(struct buf *b, const char *key, const int64_t *ids, size_t count)
+{
+    if (count)
+        task_body_put_ids(b, key, ids, count);
 }
 
 static int put_data(struct buf *b, const struct drover_task *t, struct err_info *ret_error)

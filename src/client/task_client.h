@@ -99,6 +99,9 @@ int task_body_add(struct drover_result *r, size_t *cap, const struct json *v,
 /* IO, for an answer that does not have what it should have. */
 int task_body_unexpected(struct err_info *ret_error);
 
+/* Appends a list of ids. */
+void task_body_put_ids(struct buf *b, const char *key, const int64_t *ids, size_t count);
+
 /* Whether an id is DROVER_FIRST() of one. */
 bool task_body_is_first(int64_t id);
 

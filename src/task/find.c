@@ -30,10 +30,30 @@ enum task_state task_state_of(struct str name)
     return (enum task_state)state;
 }
 
+/*
+ * Whether the action makes a difference. A changed task has a new id and is found again behind the
+ * others: without this the work would never end.
+ */
+static bool has_effect(const struct task_bulk *b, const struct task *t, enum task_state state)
+{
+    switch (b->kind) {
+    case EDIT_MOVE:
+        return !str_eq(t->group, b->group);
+    case EDIT_PRIORITY:
+        return (t->extra ? t->extra->priority : 0) != b->priority;
+    case EDIT_RELEASE:
+        return state != TASK_AVAILABLE && state != TASK_DEAD;
+    case EDIT_RETRY:
+        return state != TASK_AVAILABLE || (t->extra && t->extra->attempts);
+    default:
+        return true;
+    }
+}
+
 static bool may_change(const struct task_bulk *b, const struct task *t, int64_t now_ms)
 {
     enum task_state state = task_state(t, now_ms);
-    if (t->managed || state == TASK_DONE)
+    if (t->managed || state == TASK_DONE || !has_effect(b, t, state))
         return false;
     return state != TASK_CLAIMED || b->filter.states & 1U << TASK_CLAIMED;
 }

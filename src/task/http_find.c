@@ -15,6 +15,10 @@ const struct route_field V1_FILTER_FIELDS[] = {
     FIELD_TEXT(IN_BODY, struct v1_filter_in, key, "key", 1, INT64_MAX, "With this key"),
     FIELD_TEXT(IN_BODY, struct v1_filter_in, error, "error", 1, INT64_MAX,
                "With this in its last error"),
+    FIELD_TEXT(IN_BODY, struct v1_filter_in, origin, "origin", 1, INT64_MAX,
+               "Dead tasks of this group"),
+    FIELD_IDS(IN_BODY, struct v1_filter_in, ids, id_count, "ids", 0, TASK_IDS_MAX,
+              "Among these tasks"),
     {.name = {NULL, 0}},
 };
 
@@ -37,6 +41,9 @@ static bool read_filter(struct http_request *r, const struct v1_filter_in *in,
                                         .key = in->key,
                                         .text = in->text,
                                         .error = in->error,
+                                        .origin = in->origin,
+                                        .ids = in->ids,
+                                        .id_count = in->id_count,
                                         .internal = in->internal,
                                         .who = r->who};
     for (size_t i = 0; i < in->state_count; i++) {
@@ -108,9 +115,7 @@ static void read_one(void *arg, struct store *s, int64_t now_ms)
     const struct v1_task_in *in = c->in;
     struct task t;
     c->out.len = 0;
-    c->err = store_get(s, in->id, c->arena, &t);
-    if (!c->err && !v1_reaches(c, t.group))
-        c->err = DROVER_NO_TASK;
+    c->err = v1_get(c, s, in->id, &t);
     if (!c->err)
         body_put_state(&c->out, &t, now_ms);
 }
@@ -149,7 +154,8 @@ static void finish_bulk(struct v1_call *c, const struct task_reply *reply)
 
 static bool is_empty(const struct v1_filter_in *f)
 {
-    return !f->group.len && !f->text.len && !f->key.len && !f->error.len && !f->state_count;
+    return !f->group.len && !f->text.len && !f->key.len && !f->error.len && !f->origin.len &&
+           !f->state_count && !f->ids;
 }
 
 /* What the fields cannot say. False after an answer. */

@@ -42,6 +42,9 @@ void v1_finish(struct v1_call *c, const struct task_reply *reply);
 
 bool v1_reaches(const struct v1_call *c, struct str group);
 
+/* A task that the sender reaches. NO_TASK: the message is in c->out. */
+int v1_get(struct v1_call *c, struct store *s, int64_t id, struct task *ret_task);
+
 /* What the handlers share. */
 struct task_v1 {
     struct context *context;
@@ -62,9 +65,10 @@ extern const struct event_words TASK_EVENT_WORDS;
 /* What the routes take. */
 
 struct v1_filter_in {
-    struct str group, text, key, error;
+    struct str group, text, key, error, origin;
     const struct str *states;
-    size_t state_count;
+    const int64_t *ids; /* of bulk only */
+    size_t state_count, id_count;
     bool internal;
 };
 

@@ -23,12 +23,12 @@ static int make_op(struct settings_change *w, bool exists)
 
 int settings_change_prepare(struct settings_change *w, struct store *s)
 {
-    const struct settings_entry *entry = settings_table_find(store_settings(s), w->pattern);
-    w->settings = entry ? entry->settings : TASK_SETTINGS_DEFAULT;
-    if (entry) /* its text ends with the entry */
-        w->settings.dead.p = arena_text(w->arena, entry->settings.dead);
+    const struct settings_table *table = store_settings(s);
+    const struct settings_entry *entry = settings_table_find(table, w->pattern);
+    w->settings = entry ? entry->settings : *settings_table_of(table, w->pattern);
     if (w->members)
         TRY(settings_read(w->members, &w->settings, &w->wrong_field, &w->wrong));
+    w->settings.dead.p = arena_text(w->arena, w->settings.dead); /* it outlives the old entry */
     if (w->settings.dead.len && settings_match(w->pattern, w->settings.dead)) {
         w->wrong_field = "dead";
         return err_set(&w->wrong, DROVER_BAD_ARGUMENT,

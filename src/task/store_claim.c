@@ -220,8 +220,8 @@ static bool is_other(struct txn_work *w, const struct task_claim *c, const struc
 {
     if (!c->tasks_only || (!r->managed && r->ownerid != TASK_MESSAGES))
         return false;
-    work_object(w, "%s of %.*s are not tasks for this claim",
-                r->managed ? "the nodes" : "the messages", STR_ARGS(w->s->groups[r->group]->name));
+    work_object(w, "group %.*s has messages of a queue or tasks of nodes",
+                STR_ARGS(w->s->groups[r->group]->name));
     return true;
 }
 

@@ -1,9 +1,9 @@
 /*
  * Finding tasks by what they are, a bounded part of the store at a time.
  *
- * With a group, its living tasks come in the order of their ids, then those that are done. Without
- * one, the records come in the order of their refs: a task keeps its ref when it gets a new id, so
- * one that exists all the while is found exactly once.
+ * With ids, their tasks come in that order. With a group, its living tasks come in the order of
+ * their ids, then those that are done. Otherwise the records come in the order of their refs: a
+ * task keeps its ref when it gets a new id, so one that exists all the while is found exactly once.
  */
 #include <stdlib.h>
 
@@ -55,9 +55,9 @@ static bool may_match(const struct task_search *w, const struct task_record *r)
         return false;
     if (f->who && !identity_reaches(f->who, SCOPE_GROUP, group))
         return false;
-    if (f->group.len ? !str_eq(f->group, group) : internal && !f->internal)
+    if ((f->group.len && !str_eq(f->group, group)) || (internal && !f->internal))
         return false;
-    return r->tail || (!f->key.len && !f->error.len);
+    return r->tail || (!f->key.len && !f->error.len && !f->origin.len);
 }
 
 /* False: what was found is long enough without this one. */
@@ -74,7 +74,7 @@ static bool look(struct task_search *w, uint32_t ref)
     w->err = store_payload(w->s, ref, &w->scratch, &x, &t.data);
     w->budget -= PAYLOAD_COST + (int64_t)(t.data.len / PAYLOAD_BYTES);
     if (w->err || (f->key.len && !str_eq(f->key, x.key)) || !contains(x.error, f->error) ||
-        !contains(t.data, f->text))
+        (f->origin.len && !str_eq(f->origin, x.origin)) || !contains(t.data, f->text))
         return true;
     w->len += t.group.len + task_payload_len(r->tail ? &x : NULL, t.data);
     if (w->count && w->len > FOUND_LEN_MAX)
@@ -98,7 +98,7 @@ static void find_in_group(struct task_search *w, struct task_group *g, struct st
         size_t at = group_order_after(w->s, g, c->at);
         for (; goes_on(w) && at < g->order_count; at++) {
             uint32_t ref = store_find(w->s, g->order[at]);
-            if (ref && !look(w, ref))
+            if (ref && !record_at(w->s, ref)->done && !look(w, ref)) /* done ones come behind */
                 return;
             c->at = g->order[at];
         }
@@ -111,6 +111,16 @@ static void find_in_group(struct task_search *w, struct task_group *g, struct st
     c->end = c->at >= g->done_count;
 }
 
+static void find_by_id(struct task_search *w, struct store_cursor *c)
+{
+    for (; goes_on(w) && c->at < (int64_t)w->f->id_count; c->at++) {
+        uint32_t ref = store_find_any(w->s, w->f->ids[c->at]);
+        if (ref && !look(w, ref))
+            break;
+    }
+    c->end = c->at >= (int64_t)w->f->id_count;
+}
+
 int store_find_tasks(struct store *s, const struct store_filter *f, int64_t now_ms,
                      struct store_cursor *cursor, size_t limit, struct arena *a,
                      struct store_list *ret_list)
@@ -118,7 +128,9 @@ int store_find_tasks(struct store *s, const struct store_filter *f, int64_t now_
     struct task_search w = {s, f, now_ms, a, .limit = limit, .budget = BUDGET};
     struct store_cursor c = *cursor;
     w.tasks = arena_alloc(a, (limit + 1) * sizeof *w.tasks);
-    if (f->group.len) {
+    if (f->ids) {
+        find_by_id(&w, &c);
+    } else if (f->group.len) {
         struct task_group *g = store_find_group(s, f->group);
         c.end = !g;
         if (g) {

@@ -204,16 +204,21 @@ int store_list(struct store *s, struct str group, int64_t after, size_t limit, b
     return 0;
 }
 
-/* By one of its tasks: modules have groups of their own. */
+static bool is_of_module(const struct store *s, uint32_t ref)
+{
+    return record_at(s, ref)->managed || record_at(s, ref)->ownerid == TASK_MESSAGES;
+}
+
+/* By one or two of its tasks: modules have groups of their own. */
 static bool is_internal(const struct store *s, const struct task_group *g)
 {
     const struct task_lane *lane = group_lane(g);
-    uint32_t ref = 0;
-    if (g->heap.count)
-        ref = g->heap.entries[0].ref;
-    else if (lane && lane_class(lane)->count)
-        ref = lane_class(lane)->array[0];
-    return ref && (record_at(s, ref)->managed || record_at(s, ref)->ownerid == TASK_MESSAGES);
+    if (g->heap.count && is_of_module(s, g->heap.entries[0].ref))
+        return true;
+    const struct task_class *c = lane ? lane_class(lane) : NULL;
+    if (c && c->fifo.count)
+        return is_of_module(s, c->fifo.entries[0].ref);
+    return c && c->count && is_of_module(s, c->array[0]);
 }
 
 void store_list_ids(struct store *s, struct str group, size_t limit, bool owned, int64_t now_ms,

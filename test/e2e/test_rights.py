@@ -456,7 +456,8 @@ def test_a_token_with_limits_reaches_nothing_else(guarded, tmp_path):
     for change in ({"deletes": [tasks["other"]]}, {"updates": [{"id": tasks["other"], "data": "y"}]},
                    {"depends": [tasks["other"]]}):
         status, body = mine("POST", "/update", {"clientid": 2} | change)
-        assert status == 409 and f"there is no task {tasks['other']}" in errors(body)[0]
+        assert status == 409 and errors(body)[0].endswith(f"there is no task {tasks['other']}"), "nor what became of it"
+    assert errors(mine("GET", f"/v1/tasks/{tasks['other']}")[1]) == [f"there is no task {tasks['other']}"]
     status, body = mine("POST", "/claim", {"clientid": 2, "group": "mail/in", "duration": 1,
                                            "deletes": [tasks["other"]]})
     assert status == 409, body

@@ -182,7 +182,7 @@ def test_messages_are_not_tasks(me):
     me.ok("queue", "post", queue, "m")
     done = me.run("work", queue, "--until-empty", *shell("cat"))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[0] == f"drover: the messages of {queue} are not tasks for this claim"
+    assert done.stderr.splitlines()[0] == f"drover: group {queue} has messages of a queue or tasks of nodes"
     assert me.run("work", queue, "--until-empty", "--internal", *shell("cat")).stdout == "m"
 
 

@@ -93,7 +93,7 @@ def test_a_claim_for_tasks_takes_no_messages(me):
     assert me.send("POST", f"/v1/queues/{name}/messages", {"data": "m"})[0] == 200
     me.add("tasks", "t")
     ask = {"duration": 60000, "groups": [name], "tasks_only": True, "wait": 20000}
-    assert me.refused("/claim", **ask) == [f"the messages of {name} are not tasks for this claim"]
+    assert me.refused("/claim", **ask) == [f"group {name} has messages of a queue or tasks of nodes"]
     assert [task["data"] for task in me.claim("tasks", tasks_only=True)] == ["t"]
     status, body = me.send("GET", f"/v1/queues/{name}/messages?after=0")
     assert status == 200 and len(body["messages"]) == 1, "it is still there"

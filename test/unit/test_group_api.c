@@ -151,6 +151,13 @@ static void the_dead_are_retried(void **state)
                             .action = DROVER_BULK_RETRY};
     assert_int_equal(bulk(&b, &count), 0);
     assert_int_equal(count.changed, 1);
+    struct drover_task died = fail_once((struct drover_fail){.dead = 1});
+    b.filter = (struct drover_filter){.origin = group, .ids = &died.id, .id_count = 1};
+    assert_int_equal(bulk(&b, &count), 0);
+    assert_int_equal(count.changed, 1);
+    b.filter.origin = "other";
+    assert_int_equal(bulk(&b, &count), 0);
+    assert_int_equal(count.matched, 0);
     claim();
 }
 
