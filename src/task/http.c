@@ -74,12 +74,12 @@ static void on_service_wake(void *arg)
 
 /* Answers. */
 
-void task_reply_err(struct task_http *h, struct http_request *r, int err)
+void task_reply_err(struct task_http *h, struct http_request *r, int err, const char *why)
 {
     if (err == DROVER_NOT_LEADER)
         leader_redirect(h->context->leader, r, "no server leads yet: try again");
     else
-        http_reply_err(r, err, NULL);
+        http_reply_err(r, err, why);
 }
 
 static void reply(struct task_call *c, const struct task_reply *a)
@@ -91,7 +91,7 @@ static void reply(struct task_call *c, const struct task_reply *a)
     } else if (a->err == DROVER_NO_AUTH) {
         http_forbid(c->r, ROLE_RUN);
     } else if (a->err) {
-        task_reply_err(c->h, c->r, a->err);
+        task_reply_err(c->h, c->r, a->err, NULL);
     } else {
         body_put_tasks(out, a->tasks, a->task_count);
         http_reply(c->r, 200, buf_str(out));
@@ -192,7 +192,8 @@ static void post_claim(struct http_request *r)
 
 #define CHANGE_ERRORS                                                                              \
     "409 Refused, with all reasons. Nothing was changed\n"                                         \
-    "413 A list, or the transaction, is too large\n507\n" ROUTE_LEADER
+    "413 A list, or the transaction, is too large\n"                                               \
+    "429 A group has as many tasks as it may have. Nothing was changed\n507\n" ROUTE_LEADER
 
 static const struct route ROUTES[] = {
     {METHOD_GET, "/groups", task_get_groups, ROLE_READ | ROUTE_LIMITS,

@@ -5,8 +5,13 @@
 
 #include "task/body.h"
 #include "task/http_v1.h"
+#include "task/tail.h"
 
-enum { EXAMPLES = 3, CURSOR_SIZE = 64 };
+enum {
+    EXAMPLES = 3,
+    CURSOR_SIZE = 64,
+    BULK_TASK_BYTES = 256, /* of a task's change, beside its payload */
+};
 
 const struct route_field V1_FILTER_FIELDS[] = {
     FIELD_TEXT(IN_BODY, struct v1_filter_in, group, "group", 1, INT64_MAX, "Of this group"),
@@ -19,23 +24,41 @@ const struct route_field V1_FILTER_FIELDS[] = {
     {.name = {NULL, 0}},
 };
 
-/* The cursor as text: "17" or "done:17". */
+/* Reads digits. False: there is a number that is too large. */
+static bool read_number(struct str *text, int64_t *ret_number)
+{
+    int64_t n = 0;
+    for (; text->len && text->p[0] >= '0' && text->p[0] <= '9'; text->p++, text->len--) {
+        if (n > INT64_MAX / 10 - 1)
+            return false;
+        n = n * 10 + (text->p[0] - '0');
+    }
+    *ret_number = n;
+    return true;
+}
+
+/* The cursor as text: "17", "17-40" (up to 40), "done:17". */
 static bool read_cursor(struct str text, struct store_cursor *ret_cursor)
 {
     struct store_cursor c = {.done = str_starts(text, STR("done:"))};
-    for (size_t i = c.done ? 5 : 0; i < text.len; i++) {
-        if (text.p[i] < '0' || text.p[i] > '9' || c.at > INT64_MAX / 10 - 1)
+    struct str rest = {text.p + (c.done ? 5 : 0), text.len - (c.done ? 5 : 0)};
+    if (!read_number(&rest, &c.at))
+        return false;
+    if (rest.len && rest.p[0] == '-') {
+        rest = (struct str){rest.p + 1, rest.len - 1};
+        if (!read_number(&rest, &c.upto))
             return false;
-        c.at = c.at * 10 + (text.p[i] - '0');
     }
     *ret_cursor = c;
-    return true;
+    return !rest.len;
 }
 
 static void put_next(struct buf *b, const struct store_cursor *c)
 {
     char text[CURSOR_SIZE];
-    snprintf(text, sizeof text, "%s%" PRId64, c->done ? "done:" : "", c->at);
+    int len = snprintf(text, sizeof text, "%s%" PRId64, c->done ? "done:" : "", c->at);
+    if (c->upto)
+        snprintf(text + len, sizeof text - (size_t)len, "-%" PRId64, c->upto);
     json_key(b, "next");
     if (c->end)
         json_put_null(b);
@@ -47,6 +70,7 @@ static void put_next(struct buf *b, const struct store_cursor *c)
 static bool read_filter(struct http_request *r, const struct v1_filter_in *in,
                         struct store_filter *ret_filter)
 {
+    const char *field = r->json ? "filter.state" : "state"; /* of a body, or of a query */
     *ret_filter = (struct store_filter){.group = in->group,
                                         .key = in->key,
                                         .text = in->text,
@@ -59,7 +83,7 @@ static bool read_filter(struct http_request *r, const struct v1_filter_in *in,
                !str_eq(in->states[i], str_of(task_state_name((enum task_state)state))))
             state++;
         if (state == TASK_STATES) {
-            http_reply_field(r, "state",
+            http_reply_field(r, field,
                              "state must be one of available, delayed, retrying, claimed, dead, "
                              "done");
             return false;
@@ -128,7 +152,9 @@ static void read_one(void *arg, struct store *s, int64_t now_ms)
     c->err = store_get(s, in->id, c->arena, &t);
     if (!c->err && !v1_reaches(c, t.group))
         c->err = DROVER_NO_TASK;
-    if (!c->err)
+    if (c->err)
+        c->why = store_missing(s, in->id, c->who, c->arena);
+    else
         body_put_state(&c->out, &t, now_ms);
 }
 
@@ -155,16 +181,36 @@ static bool may_change(const struct bulk_work *b, const struct task *t, int64_t 
     return state != TASK_CLAIMED || b->find->filter.states & 1U << TASK_CLAIMED;
 }
 
+/*
+ * Finds the next tasks, fewer than the limit if they would not fit into one transaction. A task
+ * that is changed gets a new id, so the ids that there were at the beginning are the end: without
+ * it, the same tasks would come again and again.
+ */
+static int find_next(struct v1_call *c, struct store *s, int64_t now_ms, struct store_list *list)
+{
+    struct find_work *w = ((struct bulk_work *)c->data)->find;
+    size_t bytes, limit = w->limit;
+    if (w->filter.group.len && !w->from.at && !w->from.done)
+        w->from.upto = store_top_id(s);
+    do {
+        w->cursor = w->from;
+        bytes = 0;
+        TRY(store_find_tasks(s, &w->filter, now_ms, &w->cursor, limit, c->arena, list));
+        for (size_t i = 0; i < list->count; i++)
+            bytes += BULK_TASK_BYTES + task_payload_len(list->tasks[i].extra, list->tasks[i].data);
+        limit = list->count / 2;
+    } while (bytes > TASK_CLAIM_BYTES_MAX && limit);
+    return 0;
+}
+
 static int prepare(void *arg, struct store *s, int64_t now_ms, struct task_update *u)
 {
     struct v1_call *c = arg;
     struct bulk_work *b = c->data;
     const struct v1_bulk_in *in = c->in;
     struct store_list list;
-    b->find->cursor = b->find->from;
     b->matched = 0;
-    TRY(store_find_tasks(s, &b->find->filter, now_ms, &b->find->cursor, b->find->limit, c->arena,
-                         &list));
+    TRY(find_next(c, s, now_ms, &list));
     b->edits = arena_zalloc(c->arena, (list.count + 1) * sizeof *b->edits);
     c->out.len = 0;
     json_open(&c->out, '{');
@@ -205,10 +251,13 @@ static bool is_empty(const struct v1_filter_in *f)
 static bool check_bulk(struct http_request *r, const struct v1_bulk_in *in,
                        const struct v1_filter_in *filter, enum task_edit_kind kind)
 {
+    const struct json *priority = json_get(r->json, "priority");
     if (is_empty(filter) && !in->all)
         http_reply_field(r, "filter", "the filter is empty: \"all\": true means every task");
     else if ((kind == EDIT_MOVE) != (in->group.p != NULL))
         http_reply_field(r, "group", "group goes with move, and move needs it");
+    else if ((kind == EDIT_PRIORITY) != (priority && priority->kind != JSON_NULL))
+        http_reply_field(r, "priority", "priority goes with the action priority, which needs it");
     else if (in->group.p && !http_reaches(r, SCOPE_GROUP, in->group))
         http_forbid_name(r, in->group);
     else

@@ -3,8 +3,12 @@
 
 #include "task/http_v1.h"
 #include "task/settings_json.h"
+#include "task/tally.h"
 
-enum { HOLDERS_MAX = 100 };
+enum {
+    HOLDERS_MAX = 100,
+    OLDEST_MAX = 1000, /* tasks of a group that are looked at for its oldest one */
+};
 
 static int by_name(const void *a, const void *b)
 {
@@ -16,6 +20,32 @@ static void put_counts(struct buf *b, const struct store_group *g)
 {
     for (int state = 0; state < TASK_STATES; state++)
         json_member_int(b, task_state_name((enum task_state)state), (int64_t)g->states[state]);
+}
+
+/* How old the oldest available task is, and what happened in the last minute. */
+static void put_pace(struct buf *b, struct v1_call *c, struct store *s, struct str group,
+                     int64_t now_ms)
+{
+    static const struct {
+        const char *name;
+        enum tally_kind kind;
+    } rates[] = {{"added", TALLY_ADDED},
+                 {"claimed", TALLY_CLAIMED},
+                 {"finished", TALLY_FINISHED},
+                 {"failed", TALLY_FAILED},
+                 {"dead", TALLY_DEAD}};
+    struct task_tallies *all = service_tallies(c->v1->service);
+    struct task_tally unnamed = {.name = group}, *tally = all ? tallies_find(all, group) : &unnamed;
+    bool named = str_eq(tally->name, group) && tally != &unnamed;
+    struct store_depth depth;
+    store_depth(s, named ? tally : &unnamed, now_ms, OLDEST_MAX, &depth);
+    json_member_int(b, "oldest", depth.age_ms);
+    if (!named)
+        return;
+    json_member_open(b, "per_minute", '{');
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        json_member_int(b, rates[i].name, tally_per_minute(tally, rates[i].kind, now_ms));
+    json_close(b, '}');
 }
 
 static void read_groups(void *arg, struct store *s, int64_t now_ms)
@@ -38,6 +68,7 @@ static void read_groups(void *arg, struct store *s, int64_t now_ms)
         json_open(&c->out, '{');
         json_member_text(&c->out, "group", groups[i].name);
         put_counts(&c->out, &groups[i]);
+        put_pace(&c->out, c, s, groups[i].name, now_ms);
         json_close(&c->out, '}');
     }
     json_close(&c->out, ']');
@@ -93,6 +124,7 @@ static void read_group(void *arg, struct store *s, int64_t now_ms)
     json_member_open(&c->out, "counts", '{');
     put_counts(&c->out, &counts);
     json_close(&c->out, '}');
+    put_pace(&c->out, c, s, in->group, now_ms);
     put_holders(&c->out, &holders);
     json_close(&c->out, '}');
 }

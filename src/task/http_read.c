@@ -38,6 +38,7 @@ struct read_call {
     size_t slice_len; /* that it should have */
     bool sliced;      /* it is not the first one */
     int err;
+    const char *why;    /* with NO_TASK, in the arena: its message */
     const int64_t *ids; /* of a list */
     size_t id_count;
     size_t begin, at; /* where this slice begins, and the next one */
@@ -62,7 +63,7 @@ static bool reply(struct read_call *c, int err)
         return false;
     }
     if (err) {
-        task_reply_err(c->h, c->r, err);
+        task_reply_err(c->h, c->r, err, c->why);
         return false;
     }
     if (more && !c->sliced && !http_take_room(c->r, c->id_count * sizeof *c->ids)) {
@@ -157,7 +158,9 @@ static void read_task(struct read_call *c, struct store *s, int64_t now_ms)
     struct task t;
     (void)now_ms;
     c->err = find_task(c, s, c->in->id, &scratch, &t);
-    if (!c->err)
+    if (c->err == DROVER_NO_TASK)
+        c->why = store_missing(s, c->in->id, c->who, c->arena);
+    else if (!c->err)
         body_put_task(&c->found, &t);
 }
 

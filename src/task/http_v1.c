@@ -41,7 +41,7 @@ void v1_finish(struct v1_call *c, const struct task_reply *reply)
     else if (err == DROVER_NOT_LEADER)
         leader_redirect(c->v1->context->leader, c->r, "no server leads yet: try again");
     else if (err)
-        http_reply_err(c->r, err, NULL);
+        http_reply_err(c->r, err, err == DROVER_NO_TASK ? c->why : NULL);
     else
         http_reply(c->r, 200, buf_str(&out));
 }
@@ -75,6 +75,7 @@ bool v1_reaches(const struct v1_call *c, struct str group)
 }
 
 #define CHANGE_ERRORS "507\n" ROUTE_LEADER
+#define PACE "oldest:int per_minute?:(added:int claimed:int finished:int failed:int dead:int)"
 #define GROUP_PATTERN                                                                              \
     FIELD_TEXT(IN_PATH | NAMES_GROUP, struct v1_group_in, group, "group", 1, TASK_GROUP_LEN_MAX,   \
                "The group, or a prefix and *")
@@ -146,7 +147,7 @@ static const struct route ROUTES[] = {
     {METHOD_GET, "/v1/groups/{group}", v1_get_group, ROLE_READ,
      "Show the settings of a group, its tasks by state, and who has those that are claimed",
      "getGroup",
-     .reply = "group:text pattern:text|null settings:Settings counts:Counts "
+     .reply = "group:text pattern:text|null settings:Settings counts:Counts " PACE " "
               "claimed:[(id:int first:int ownerid:int until:int)]",
      .errors = ROUTE_LEADER, ROUTE_IN(struct v1_group_in, GROUP_PATTERN)},
     {METHOD_PUT, "/v1/groups/{group}", v1_put_group, ROLE_ADMIN,
@@ -168,7 +169,7 @@ static const struct route ROUTES[] = {
 static const struct route_shape SHAPES[] = {
     {"Settings", SETTINGS_SHAPE},
     {"Counts", "(" COUNTS ")"},
-    {"GroupCounts", "(group:text " COUNTS ")"},
+    {"GroupCounts", "(group:text " COUNTS " " PACE ")"},
 };
 
 static struct route_table routes(void *module)

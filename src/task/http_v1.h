@@ -26,6 +26,7 @@ struct v1_call {
     void *in;
     struct buf out; /* the answer */
     int err;
+    const char *why; /* with NO_TASK, in the arena: its message */
     void (*finish)(struct v1_call *c, const struct task_reply *reply); /* NULL: out, or the error */
     void *data;                                                        /* the handler's own */
 };

@@ -206,7 +206,7 @@ int store_get(struct store *s, int64_t id, struct arena *a, struct task *ret_tas
 struct task_tally;
 struct task_tallies;
 
-void store_tally(const struct task_txn *t, struct task_tallies *to);
+void store_tally(const struct store *s, const struct task_txn *t, struct task_tallies *to);
 
 /*
  * The tasks of the group of a tally; false: there are none. age_ms: how long the oldest available
@@ -233,8 +233,12 @@ size_t store_count(const struct store *s);
 /* Copies an extra into an arena. */
 const struct task_extra *task_extra_copy(struct arena *a, const struct task_extra *x);
 
-/* Appends to a message what became of a task that does not exist, if that is known. */
-void store_put_fate(const struct store *s, int64_t id, struct buf *b);
+/*
+ * "there is no task 40: it is 52 now, claimed by client 7": the message for a task that does not
+ * exist, with what became of it, as far as that is remembered and within the limits of who.
+ */
+const char *store_missing(const struct store *s, int64_t id, const struct identity *who,
+                          struct arena *a);
 
 /* The slot of a task. 0: there is no such task. */
 int64_t store_slot_of(const struct store *s, int64_t id);
@@ -266,8 +270,9 @@ struct store_filter {
 /* Where a search goes on; begins with zeros. */
 struct store_cursor {
     int64_t at;
-    bool done; /* among those that are done */
-    bool end;  /* there is no more */
+    int64_t upto; /* with a group: not the tasks with larger ids; 0: all */
+    bool done;    /* among those that are done */
+    bool end;     /* there is no more */
 };
 
 /*

@@ -162,6 +162,8 @@ static void make_available(struct txn_work *w, uint32_t ref, const struct task_e
     if (target.len)
         t->group = target;
     if (e->kind != EDIT_RELEASE) {
+        if (t->dead)
+            x->expires = 0; /* that was how long the dead are kept */
         t->dead = t->retrying = false;
         x->origin = (struct str){0};
         x->ended = 0;
@@ -174,6 +176,18 @@ static void make_available(struct txn_work *w, uint32_t ref, const struct task_e
     t->extra = x;
     work_replace(w, ref, t, false,
                  e->kind == EDIT_RELEASE ? TASK_EVENT_RELEASED : TASK_EVENT_UPDATED);
+}
+
+/*
+ * Whether it still has to expire: when the sweep has found it, another transaction may have changed
+ * or claimed it before this one runs.
+ */
+static bool is_expired(const struct txn_work *w, uint32_t ref)
+{
+    const struct record_hot *hot = ref ? hot_at(w->s, ref) : NULL;
+    const struct task_record *r = record_at(w->s, ref);
+    return hot && hot->expires && hot->expires <= w->now_ms &&
+           !(r->claimed && record_is_owned(r, w->now_ms));
 }
 
 static int expire(struct txn_work *w, uint32_t ref, struct task *t, struct task_extra *x)
@@ -192,7 +206,7 @@ int work_edit(struct txn_work *w, const struct task_edit *e)
     uint32_t ref = e->kind == EDIT_EXPIRE ? store_find_any(w->s, e->id) : work_find(w, e->id);
     struct task_extra *x = arena_alloc(&w->t->arena, sizeof *x);
     struct task t;
-    if (e->kind == EDIT_NONE)
+    if (e->kind == EDIT_NONE || (e->kind == EDIT_EXPIRE && !is_expired(w, ref)))
         return 0;
     if (work_ends(e))
         return work_end_task(w, ref, e->text,
@@ -265,25 +279,35 @@ const struct settings_table *store_settings(const struct store *s)
 
 /* What became of a task. */
 
-void store_put_fate(const struct store *s, int64_t id, struct buf *b)
+static void put_fate(const struct store *s, int64_t id, const struct identity *who, struct buf *b)
 {
-    int64_t slot = id;
-    if (id < 0)
-        return;
-    if (s->trace && s->trace[id % TRACE_LEN].id == id) {
-        slot = s->trace[id % TRACE_LEN].slot;
-        if (!slot) {
-            buf_put_str(b, STR(": it has ended"));
-            return;
-        }
-    }
-    uint32_t ref = store_find_slot(s, slot);
-    if (!ref)
-        return;
+    bool by_first = id < 0;
+    int64_t number = by_first ? id - INT64_MIN : id, slot = number;
+    bool traced = s->trace && s->trace[number % TRACE_LEN].id == number;
+    if (traced)
+        slot = s->trace[number % TRACE_LEN].slot;
+    uint32_t ref = slot ? store_find_slot(s, slot) : 0;
     const struct task_record *r = record_at(s, ref);
-    if (r->done)
+    if (ref && who && !identity_reaches(who, SCOPE_GROUP, group_of(s, ref)->name))
+        return;
+    if (ref && r->done)
         buf_put_str(b, STR(": it is done"));
-    else
+    else if (ref && by_first)
+        buf_printf(b, ": its first id is %" PRId64, slot);
+    else if (ref)
         buf_printf(b, ": it is %" PRId64 " now, %s client %" PRId64, r->id,
                    r->claimed ? "claimed by" : "changed by", r->ownerid);
+    else if (traced && !(who && who->limited))
+        buf_put_str(b, STR(": it has ended"));
+}
+
+const char *store_missing(const struct store *s, int64_t id, const struct identity *who,
+                          struct arena *a)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    bool by_first = id < INT64_MIN / 2; /* other negative ones were sent as they are */
+    buf_printf(&b, "there is no task %s%" PRId64, by_first ? "first:" : "",
+               by_first ? id - INT64_MIN : id);
+    put_fate(s, id, who, &b);
+    return arena_text(a, buf_str(&b));
 }

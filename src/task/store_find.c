@@ -86,16 +86,18 @@ static bool goes_on(const struct task_search *w)
 static void find_in_group(struct task_search *w, struct task_group *g, struct store_cursor *c)
 {
     if (!c->done) {
-        size_t at = group_order_after(w->s, g, c->at);
-        for (; goes_on(w) && at < g->order_count; at++) {
+        size_t at = group_order_after(w->s, g, c->at), end = g->order_count;
+        if (c->upto)
+            end = group_order_after(w->s, g, c->upto);
+        for (; goes_on(w) && at < end; at++) {
             uint32_t ref = store_find(w->s, g->order[at]);
             c->at = g->order[at];
             if (ref)
                 look(w, ref);
         }
-        if (at < g->order_count)
+        if (at < end)
             return;
-        *c = (struct store_cursor){.done = true};
+        *c = (struct store_cursor){.upto = c->upto, .done = true};
     }
     while (goes_on(w) && c->at < g->done_count)
         look(w, g->done[c->at++]);

@@ -447,10 +447,9 @@ void group_set_settings(struct store *s, struct task_group *g)
 {
     struct ref_list list = {mem_alloc((group_count(g) + 1) * sizeof *list.refs), 0};
     group_each(g, collect, &list);
+    for (size_t i = 0; i < list.count; i++)
+        group_remove(s, g, list.refs[i]);
     free_lanes(g);
-    s->available -= g->available;
-    g->heap.count = 0;
-    g->available = g->dead = g->claimed = g->retrying = 0;
     g->whole = (struct task_lane){0};
     g->lanes = NULL;
     g->lane_top = g->lane_cap = g->lane_count = g->lane_hint = 0;

@@ -73,16 +73,9 @@ uint32_t work_find(const struct txn_work *w, int64_t id)
     return hidden ? 0 : ref;
 }
 
-/* "there is no task 40: it was claimed as 52 by client 7" */
 void work_object_missing(struct txn_work *w, const char *what, int64_t id)
 {
-    CLEANUP(buf_release) struct buf fate = {0};
-    store_put_fate(w->s, id, &fate);
-    buf_put(&fate, "", 1);
-    if (id < 0 && id - INT64_MIN < -id)
-        work_object(w, "%s: there is no task first:%" PRId64 "%s", what, id - INT64_MIN, fate.p);
-    else
-        work_object(w, "%s: there is no task %" PRId64 "%s", what, id, fate.p);
+    work_object(w, "%s: %s", what, store_missing(w->s, id, w->who, &w->t->arena));
 }
 
 bool work_may(const struct txn_work *w, const struct task_record *r)
@@ -315,7 +308,7 @@ void store_settle(struct store *s, struct task_txn *t)
     }
 }
 
-void store_tally(const struct task_txn *t, struct task_tallies *to)
+void store_tally(const struct store *s, const struct task_txn *t, struct task_tallies *to)
 {
     static const enum tally_kind kinds[TASK_EVENTS] = {
         [TASK_EVENT_ADDED] = TALLY_ADDED,       [TASK_EVENT_CLAIMED] = TALLY_CLAIMED,
@@ -330,7 +323,8 @@ void store_tally(const struct task_txn *t, struct task_tallies *to)
             continue;
         if (kind == TALLY_DELETED && c->task->claimed) /* how the document finishes a task */
             kind = TALLY_FINISHED;
-        tallies_get(to, c->from.len ? c->from : c->task->group)->counts[kind]++;
+        tally_count(tallies_get(to, c->from.len ? c->from : c->task->group), kind,
+                    s->now_ns / 1000000);
     }
 }
 
