@@ -177,6 +177,7 @@ static int prepare(void *arg, struct store *s, int64_t now_ms, struct task_updat
     w->settings = entry ? entry->settings : TASK_SETTINGS_DEFAULT;
     if (in->settings)
         TRY(settings_read(in->settings, &w->settings, &w->wrong_field, &w->wrong));
+    w->settings.dead.p = arena_text(c->arena, w->settings.dead); /* the entry is freed before */
     if (w->settings.dead.len && settings_match(in->group, w->settings.dead)) {
         w->wrong_field = "dead";
         return err_set(&w->wrong, DROVER_BAD_ARGUMENT,

@@ -99,7 +99,7 @@ struct task_update {
 
     /*
      * Edits that are not possible become EDIT_NONE, in the caller's array, and refuse nothing. The
-     * changed tasks are not part of the answer.
+     * changed tasks are not part of the answer. EDIT_RETRY and EDIT_MOVE need it.
      */
     bool skips;
 

@@ -201,7 +201,7 @@ static int hand_out(struct txn_work *w, uint32_t ref, int64_t until_ms, size_t *
     *bytes += CHANGE_BYTES + task_payload_len(plain ? NULL : x, t.data);
     if (w->t->task_count && *bytes > TASK_CLAIM_BYTES_MAX)
         return NO_ROOM;
-    if (settings->claims && x->unanswered >= settings->claims)
+    if (settings->claims && x->unanswered >= settings->claims && !t.dead)
         return bury_unanswered(w, ref, &t, x);
     if (!plain) {
         x->claims += x->claims < UINT32_MAX;

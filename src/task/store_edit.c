@@ -27,20 +27,23 @@ static struct str target_of(const struct txn_work *w, const struct task_edit *e,
     return e->kind == EDIT_RETRY && record_at(w->s, ref)->dead ? x->origin : (struct str){0};
 }
 
-/* Whether the key of a task that changes its group, or lives again, is taken there. */
-static void check_target(struct txn_work *w, const struct task_edit *e)
+/*
+ * Whether the key of a task that changes its group, or lives again, is taken there: perhaps by
+ * another task that the same transaction has moved.
+ */
+static bool is_key_taken(const struct txn_work *w, const struct task_edit *e, uint32_t ref,
+                         const struct task_extra *x)
 {
-    uint32_t ref = work_find(w, e->id);
-    struct task t;
-    struct task_extra x = {0};
-    if (!ref || !record_at(w->s, ref)->tail || work_read(w, ref, &t, &x) || !x.key.len)
-        return;
-    struct str target = target_of(w, e, ref, &x);
-    const struct task_group *g = store_find_group(w->s, target.len ? target : t.group);
-    uint32_t holder = g ? store_find_key(w->s, g, x.key) : 0;
-    if (holder && holder != ref)
-        work_object(w, "%s: the key of task %" PRId64 " is that of task %" PRId64,
-                    EDIT_NAMES[e->kind], t.id, record_at(w->s, holder)->id);
+    struct str target = target_of(w, e, ref, x);
+    const struct task_group *g = target.len ? store_find_group(w->s, target) : group_of(w->s, ref);
+    uint32_t holder = g && x->key.len ? store_find_key(w->s, g, x->key) : 0;
+    return holder && holder != ref;
+}
+
+/* An edit of a request that skips what is not possible. */
+static void skip(const struct task_edit *e)
+{
+    ((struct task_edit *)e)->kind = EDIT_NONE;
 }
 
 static void check_edit(struct txn_work *w, const struct task_edit *e)
@@ -48,8 +51,6 @@ static void check_edit(struct txn_work *w, const struct task_edit *e)
     if (e->kind == EDIT_EXPIRE || e->kind == EDIT_NONE) /* the store's own */
         return;
     work_check_change(w, EDIT_NAMES[e->kind], e->id, true);
-    if (e->kind == EDIT_MOVE || e->kind == EDIT_RETRY)
-        check_target(w, e);
 }
 
 void work_check_edits(struct txn_work *w, const struct task_edit *edits, size_t count)
@@ -61,7 +62,7 @@ void work_check_edits(struct txn_work *w, const struct task_edit *edits, size_t 
             continue;
         w->t->reasons = reasons;
         w->t->error_count = listed;
-        ((struct task_edit *)edits)[i].kind = EDIT_NONE;
+        skip(&edits[i]);
     }
 }
 
@@ -185,9 +186,10 @@ static void make_available(struct txn_work *w, uint32_t ref, const struct task_e
 static bool is_expired(const struct txn_work *w, uint32_t ref)
 {
     const struct record_hot *hot = ref ? hot_at(w->s, ref) : NULL;
+    if (!hot || !hot->expires || hot->expires > w->now_ms)
+        return false;
     const struct task_record *r = record_at(w->s, ref);
-    return hot && hot->expires && hot->expires <= w->now_ms &&
-           !(r->claimed && record_is_owned(r, w->now_ms));
+    return !r->claimed || !record_is_owned(r, w->now_ms);
 }
 
 static int expire(struct txn_work *w, uint32_t ref, struct task *t, struct task_extra *x)
@@ -216,9 +218,14 @@ int work_edit(struct txn_work *w, const struct task_edit *e)
     case EDIT_FAIL:
         fail(w, ref, e, &t, x);
         break;
-    case EDIT_RELEASE:
     case EDIT_RETRY:
     case EDIT_MOVE:
+        if (is_key_taken(w, e, ref, x)) {
+            skip(e);
+            break;
+        }
+        __attribute__((fallthrough));
+    case EDIT_RELEASE:
         make_available(w, ref, e, &t, x);
         break;
     case EDIT_PRIORITY:
@@ -287,7 +294,7 @@ static void put_fate(const struct store *s, int64_t id, const struct identity *w
     if (traced)
         slot = s->trace[number % TRACE_LEN].slot;
     uint32_t ref = slot ? store_find_slot(s, slot) : 0;
-    const struct task_record *r = record_at(s, ref);
+    const struct task_record *r = ref ? record_at(s, ref) : NULL;
     if (ref && who && !identity_reaches(who, SCOPE_GROUP, group_of(s, ref)->name))
         return;
     if (ref && r->done)

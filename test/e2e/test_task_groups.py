@@ -132,6 +132,12 @@ def test_each_wrong_setting_is_named(me, group, settings, field, words):
     assert show(me, group)["pattern"] is None
 
 
+def test_a_name_among_the_settings_stays(me, group):
+    put(me, group, dead="graves")
+    for limit in (1, 2, 3):
+        assert put(me, group, limit=limit)["dead"] == show(me, group)["settings"]["dead"] == "graves"
+
+
 def test_dead_tasks_cannot_go_to_their_own_group(me, group):
     assert me.send("PUT", path_of(group), {"dead": group})[0] == 400
     assert me.send("PUT", path_of(f"{group}*"), {"dead": f"{group}/dead"})[0] == 400
@@ -283,6 +289,15 @@ def test_a_task_that_kills_its_workers_dies(me, group):
     wait_until(lambda: me.claim(group, duration=1) == [] and me.group(f"{group}/dead"))
     [dead] = me.group(f"{group}/dead")
     assert (dead["error"], dead["claims"]) == ("claimed 2 times without an answer", 2)
+
+
+def test_a_dead_task_keeps_its_reason(me, group):
+    """Also if those who look at it die."""
+    put(me, f"{group}*", claims=1)
+    me.update(fails=[{"id": me.add(group, "x")[0], "error": "the reason", "dead": True}])
+    for claims in (1, 2, 3):
+        [task] = me.claim(f"{group}/dead", duration=0)
+        assert (task["error"], task["claims"]) == ("the reason", claims)
 
 
 def test_an_answer_counts_for_a_worker_that_lives(me, group):
@@ -445,6 +460,14 @@ def test_a_key_that_is_taken_is_skipped_in_bulk(me, group):
     me.update(fails=[{"id": task["id"], "dead": True}])
     me.add(group, "new", key="k")
     assert bulk(me, "retry", {"group": f"{group}/dead"}) == (1, 0)
+
+
+def test_of_two_dead_tasks_with_a_key_one_lives_again(me, group):
+    for data in ("x", "y"):
+        me.update(fails=[{"id": me.add(group, data, key="k")[0], "error": "e", "dead": True}])
+    assert bulk(me, "retry", {"group": f"{group}/dead"}) == (2, 1)
+    assert data_of(me.group(group)) == ["x"] and data_of(me.group(f"{group}/dead")) == ["y"]
+    assert bulk(me, "move", {"text": "x", "key": "k"}, group=f"{group}/dead") == (1, 1)
 
 
 def test_an_empty_filter_needs_all(me):

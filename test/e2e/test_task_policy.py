@@ -245,6 +245,17 @@ def test_edits_of_a_claim_happen_with_it(me, group):
     assert me.get(f"/task/first:{first}")["attempts"] == 1
 
 
+def test_a_claim_may_get_back_what_it_has_just_failed(me, group):
+    """The next attempt knows of the failure."""
+    me.add(group, "x")
+    [task] = me.claim(group)
+    for attempts in (1, 2, 3):
+        [task] = me.claim(group, fails=[{"id": task["id"], "error": f"e{attempts}", "retry_in": 0}])
+        assert (task["data"], task["attempts"], task["error"]) == ("x", attempts, f"e{attempts}")
+    [task] = me.claim(group, releases=[task["id"]])
+    assert task["attempts"] == 3 and me.get(f"/v1/tasks/{task['id']}")["state"] == "claimed"
+
+
 def test_others_may_not_answer_for_the_owner(me, other, group):
     me.add(group, "x")
     [task] = me.claim(group)
