@@ -394,9 +394,46 @@ static void a_crash_leaves_whole_steps(void **state)
     }
 }
 
+/* On an ensemble other transactions come between finding what has expired and removing it. */
+static void only_what_is_still_expired_is_removed(void **state)
+{
+    struct store *s = store_new(NULL, NULL);
+    struct store_random numbers = {1};
+    struct task_txn t = {0};
+    struct task_extra soon = {.expires = NOW + 5}, later = {.expires = NOW + 500};
+    struct task adds[] = {{.group = STR("g"), .data = STR("x"), .extra = &soon},
+                          {.group = STR("g"), .data = STR("y"), .extra = &later},
+                          {.group = STR("g"), .data = STR("z")}};
+    struct task_update add = {.clientid = ME, .adds = adds, .add_count = 3};
+    struct str group = STR("g");
+    struct task_claim claim = {.duration_ms = HOUR, .groups = &group, .group_count = 1, .limit = 2};
+    struct task_edit edits[] = {{.kind = EDIT_EXPIRE, .id = 1},
+                                {.kind = EDIT_EXPIRE, .id = 2},
+                                {.kind = EDIT_EXPIRE, .id = 3},
+                                {.kind = EDIT_EXPIRE, .id = 99}};
+    struct task_update sweep = {.edits = edits, .edit_count = 4, .operate = true};
+
+    (void)state;
+    assert_int_equal(store_update(s, &add, NOW, &numbers, &t), 0);
+    store_settle(s, &t);
+    assert_int_equal(store_update(s, &sweep, NOW + 10, &numbers, &t), 0);
+    assert_int_equal(t.change_count, 1);
+    store_settle(s, &t);
+    assert_int_equal(store_claim(s, &claim, NOW + 10, &numbers, &t), 0);
+    assert_int_equal(t.task_count, 2);
+    store_settle(s, &t);
+    for (int i = 0; i < 3; i++)
+        edits[i].id = TASK_FIRST(i + 1);
+    assert_int_equal(store_update(s, &sweep, NOW + 1000, &numbers, &t), 0);
+    assert_int_equal(t.change_count, 0); /* those that are claimed */
+    task_txn_release(&t);
+    store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_what_is_still_expired_is_removed),
         cmocka_unit_test(a_crash_leaves_whole_steps),
     };
 
