@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "cli/task_show.h"
 #include "cli/verb.h"
 #include "dag/node.h"
 
@@ -333,14 +334,35 @@ static int status_of_states(const struct json *list)
     return CMD_OK;
 }
 
-const struct cmd cmd_wait = VERB_INIT(
-    "wait", "wait until nodes have ended", "ID...",
-    "Waits until all of these nodes have ended, and prints their states. The exit status\n"
-    "is 0 if every one is finished or skipped.",
-    CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.", option_span, NULL,
-                 0, INT32_MAX}),
-    "GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS, .print = print_states,
-    .status = status_of_states);
+/* A number is a node; task:ID and first:ID are tasks. */
+static int run_wait(const struct cmd_call *call)
+{
+    int tasks = 0;
+    for (int i = 0; i < call->count; i++)
+        tasks += strchr(call->operands[i], ':') != NULL;
+    if (!tasks)
+        return verb_run(call);
+    if (tasks < call->count)
+        return cmd_usage_error(call->cmd, "nodes and tasks do not go together");
+    return task_wait(call, verb_value(call, "timeout"));
+}
+
+const struct cmd cmd_wait = {
+    .name = "wait",
+    .summary = "wait until nodes or tasks have ended",
+    .operands = "ID...",
+    .about =
+        "Waits until all of these nodes, or tasks, have ended, and prints their states. A number\n"
+        "is a node; task:ID is a task, and so is first:ID, by its first id. The exit status is\n"
+        "0 if every node is finished or skipped, every task done.",
+    .options = CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.",
+                            option_span, NULL, 0, INT32_MAX}),
+    .client = CMD_JSON,
+    .run = run_wait,
+    .verb = &(const struct verb){"GET", "/v1/scheduler/wait?id={*}",
+                                 .flags = VERB_WAITS | VERB_NODE_IDS, .print = print_states,
+                                 .status = status_of_states},
+};
 
 const struct cmd cmd_kill =
     VERB_INIT("kill", "kill nodes", "ID...",

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "cli/graph_file.h"
 #include "cli/http_client.h"
 
 /*
@@ -18,6 +19,9 @@ struct dag_output {
 };
 
 int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool *ret_more);
+
+/* Reads a graph; "-" is standard input. Prints the error. Exit status. */
+int dag_read_graph(struct graph_file *f, const char *path);
 
 /* From now on this signal is counted instead of ending the process. */
 void interrupts_catch(int number);

@@ -407,8 +407,7 @@ static const char *base_name(struct arena *a, const char *path)
                       (struct str){name, dot && dot > name ? (size_t)(dot - name) : strlen(name)});
 }
 
-/* Reads a graph; "-" is standard input. Prints the error. Exit status. */
-static int read_file(struct graph_file *f, const char *path)
+int dag_read_graph(struct graph_file *f, const char *path)
 {
     CLEANUP(buf_release) struct buf b = {0};
     struct err_info why;
@@ -437,7 +436,7 @@ static int run_graph(struct graph_run *r, const struct cmd_call *call)
 {
     char nodes[HUMAN_SIZE], span[HUMAN_SIZE];
 
-    TRY(read_file(&r->file, call->operands[0]));
+    TRY(dag_read_graph(&r->file, call->operands[0]));
     if (r->dot || r->mermaid || (r->dry_run && !r->resume))
         return print_file(r);
     TRY(client_open(&r->c, &call->client));

@@ -251,7 +251,8 @@ void http_post_nodes(struct http_request *r)
         http_reply_err(r, err, why.text);
         return;
     }
-    if (!dag_may_add(r, &draft) || !dag_audit_add(r, in->nodes, &draft)) {
+    if (!dag_may_add(r, &draft) ||
+        !dag_audit_add(d->context->audit, r, in->nodes, draft.first_id)) {
         draft_release(&draft);
         return;
     }

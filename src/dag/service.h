@@ -367,7 +367,8 @@ bool dag_may_add(struct http_request *r, const struct draft *draft);
 bool dag_may_be_agent(struct http_request *r);
 
 /* Lines of the audit log, before a change is made. False after an answer. */
-bool dag_audit_add(struct http_request *r, const struct json *nodes, const struct draft *draft);
+bool dag_audit_add(struct audit *a, struct http_request *r, const struct json *nodes,
+                   uint64_t first_id);
 bool dag_audit_ids(struct http_request *r, const int64_t *ids, size_t count);
 bool dag_audit_input(struct http_request *r, struct str key, const struct json *value);
 

@@ -101,6 +101,8 @@ const struct route_field TASK_CLAIM_FIELDS[] = {
     INT(REQUIRED, claim.duration_ms, "duration", 0, INT64_MAX, "How long to own it, in ms"),
     INT(0, wait_ms, "wait", 0, INT64_MAX, "How long to wait for a task, in ms"),
     INT(0, claim.limit, "limit", 1, TASK_IDS_MAX, "How many tasks at most", .preset = 1),
+    FIELD_BOOL(IN_BODY, struct task_in, tasks_only, "tasks_only",
+               "Refuse a group with messages of a queue or tasks of nodes"),
     IDS(claim, deletes, delete_count, "deletes", "Ids of tasks to delete in the same transaction"),
     IDS(claim, depends, depend_count, "depends", "Ids of tasks that must exist"),
     EDITS,
@@ -157,7 +159,7 @@ static bool read_data(struct body_finishing *f, const char *list, size_t i, stru
 
 static void finish_adds(struct body_finishing *f, const struct task_in *in, struct task_update *u)
 {
-    struct task *adds = arena_zalloc(f->arena, (in->add_count + 1) * sizeof *adds);
+    struct task *adds = arena_zalloc(f->arena, in->add_count * sizeof *adds);
     for (size_t i = 0; i < in->add_count; i++) {
         const struct task_add_in *from = &in->adds[i];
         struct task_extra x = {.priority = (int32_t)from->priority,
@@ -181,7 +183,7 @@ static void finish_updates(struct body_finishing *f, const struct task_in *in,
                            struct task_update *u)
 {
     static const struct task_extra binary = {.binary = true};
-    struct task *updates = arena_zalloc(f->arena, (in->update_count + 1) * sizeof *updates);
+    struct task *updates = arena_zalloc(f->arena, in->update_count * sizeof *updates);
     for (size_t i = 0; i < in->update_count; i++) {
         const struct task_change_in *from = &in->updates[i];
         updates[i].id = from->id;
@@ -197,7 +199,7 @@ static const struct task_edit *finish_edits(struct arena *a, const struct task_i
                                             size_t *ret_count)
 {
     size_t count = in->fail_count + in->finish_count + in->release_count;
-    struct task_edit *edits = arena_zalloc(a, (count + 1) * sizeof *edits), *at = edits;
+    struct task_edit *edits = arena_zalloc(a, count * sizeof *edits), *at = edits;
     for (size_t i = 0; i < in->fail_count; i++)
         *at++ = (struct task_edit){EDIT_FAIL, in->fails[i].id, in->fails[i].error,
                                    in->fails[i].retry_ms, in->fails[i].dead};
@@ -271,7 +273,7 @@ static void put_extra(struct buf *b, const struct task_extra *x)
 static void put_data(struct buf *b, const struct task *t)
 {
     if (!t->extra || !t->extra->binary) {
-        json_key(b, "data");
+        json_put_raw(b, STR("\"data\":"));
         json_put_text(b, t->data);
         return;
     }
@@ -280,16 +282,21 @@ static void put_data(struct buf *b, const struct task *t)
     json_member_text(b, "data64", buf_str(&text));
 }
 
-/* Without the closing bracket. A plain task has the five members of the document. */
+/*
+ * Without the closing bracket. A plain task has the five members of the document. Their names are
+ * put as they are, because every answer has them.
+ */
 static void put_members(struct buf *b, const struct task *t)
 {
-    json_open(b, '{');
-    json_member_int(b, "id", t->id);
-    json_key(b, "group");
+    json_put_raw(b, STR("{\"id\":"));
+    json_put_int(b, t->id);
+    json_put_raw(b, STR("\"group\":"));
     json_put_text(b, t->group);
     put_data(b, t);
-    json_member_int(b, "timespec", t->timespec);
-    json_member_int(b, "ownerid", t->ownerid);
+    json_put_raw(b, STR("\"timespec\":"));
+    json_put_int(b, t->timespec);
+    json_put_raw(b, STR("\"ownerid\":"));
+    json_put_int(b, t->ownerid);
     if (t->extra)
         put_extra(b, t->extra);
 }
@@ -312,8 +319,7 @@ void body_put_state(struct buf *b, const struct task *t, int64_t now_ms)
 
 void body_put_tasks(struct buf *b, const struct task *tasks, size_t count)
 {
-    json_open(b, '{');
-    json_member_open(b, "tasks", '[');
+    json_put_raw(b, STR("{\"tasks\":["));
     for (size_t i = 0; i < count; i++)
         body_put_task(b, &tasks[i]);
     json_close(b, ']');

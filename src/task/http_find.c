@@ -5,13 +5,8 @@
 
 #include "task/body.h"
 #include "task/http_v1.h"
-#include "task/tail.h"
 
-enum {
-    EXAMPLES = 3,
-    CURSOR_SIZE = 64,
-    BULK_TASK_BYTES = 256, /* of a task's change, beside its payload */
-};
+enum { EXAMPLES = 3, CURSOR_SIZE = 64 };
 
 const struct route_field V1_FILTER_FIELDS[] = {
     FIELD_TEXT(IN_BODY, struct v1_filter_in, group, "group", 1, INT64_MAX, "Of this group"),
@@ -21,44 +16,30 @@ const struct route_field V1_FILTER_FIELDS[] = {
     FIELD_TEXT(IN_BODY, struct v1_filter_in, key, "key", 1, INT64_MAX, "With this key"),
     FIELD_TEXT(IN_BODY, struct v1_filter_in, error, "error", 1, INT64_MAX,
                "With this in its last error"),
+    FIELD_TEXT(IN_BODY, struct v1_filter_in, origin, "origin", 1, INT64_MAX,
+               "Dead tasks of this group"),
+    FIELD_IDS(IN_BODY, struct v1_filter_in, ids, id_count, "ids", 0, TASK_IDS_MAX,
+              "Among these tasks"),
     {.name = {NULL, 0}},
 };
 
-/* Reads digits. False: there is a number that is too large. */
-static bool read_number(struct str *text, int64_t *ret_number)
-{
-    int64_t n = 0;
-    for (; text->len && text->p[0] >= '0' && text->p[0] <= '9'; text->p++, text->len--) {
-        if (n > INT64_MAX / 10 - 1)
-            return false;
-        n = n * 10 + (text->p[0] - '0');
-    }
-    *ret_number = n;
-    return true;
-}
-
-/* The cursor as text: "17", "17-40" (up to 40), "done:17". */
+/* The cursor as text: "17" or "done:17". */
 static bool read_cursor(struct str text, struct store_cursor *ret_cursor)
 {
     struct store_cursor c = {.done = str_starts(text, STR("done:"))};
-    struct str rest = {text.p + (c.done ? 5 : 0), text.len - (c.done ? 5 : 0)};
-    if (!read_number(&rest, &c.at))
-        return false;
-    if (rest.len && rest.p[0] == '-') {
-        rest = (struct str){rest.p + 1, rest.len - 1};
-        if (!read_number(&rest, &c.upto))
+    for (size_t i = c.done ? 5 : 0; i < text.len; i++) {
+        if (text.p[i] < '0' || text.p[i] > '9' || c.at > INT64_MAX / 10 - 1)
             return false;
+        c.at = c.at * 10 + (text.p[i] - '0');
     }
     *ret_cursor = c;
-    return !rest.len;
+    return true;
 }
 
 static void put_next(struct buf *b, const struct store_cursor *c)
 {
     char text[CURSOR_SIZE];
-    int len = snprintf(text, sizeof text, "%s%" PRId64, c->done ? "done:" : "", c->at);
-    if (c->upto)
-        snprintf(text + len, sizeof text - (size_t)len, "-%" PRId64, c->upto);
+    snprintf(text, sizeof text, "%s%" PRId64, c->done ? "done:" : "", c->at);
     json_key(b, "next");
     if (c->end)
         json_put_null(b);
@@ -75,6 +56,9 @@ static bool read_filter(struct http_request *r, const struct v1_filter_in *in,
                                         .key = in->key,
                                         .text = in->text,
                                         .error = in->error,
+                                        .origin = in->origin,
+                                        .ids = in->ids,
+                                        .id_count = in->id_count,
                                         .internal = in->internal,
                                         .who = r->who};
     for (size_t i = 0; i < in->state_count; i++) {
@@ -149,12 +133,8 @@ static void read_one(void *arg, struct store *s, int64_t now_ms)
     const struct v1_task_in *in = c->in;
     struct task t;
     c->out.len = 0;
-    c->err = store_get(s, in->id, c->arena, &t);
-    if (!c->err && !v1_reaches(c, t.group))
-        c->err = DROVER_NO_TASK;
-    if (c->err)
-        c->why = store_missing(s, in->id, c->who, c->arena);
-    else
+    c->err = v1_get(c, s, in->id, &t);
+    if (!c->err)
         body_put_state(&c->out, &t, now_ms);
 }
 
@@ -172,35 +152,35 @@ struct bulk_work {
     size_t matched;
 };
 
-/* A claimed task is somebody's: it is changed only if the filter says claimed. */
-static bool may_change(const struct bulk_work *b, const struct task *t, int64_t now_ms)
+/*
+ * Whether the action makes a difference. A changed task has a new id and is found again behind the
+ * others: without this the work would never end.
+ */
+static bool has_effect(const struct bulk_work *b, const struct v1_bulk_in *in, const struct task *t,
+                       enum task_state state)
 {
-    enum task_state state = task_state(t, now_ms);
-    if (t->managed || state == TASK_DONE)
-        return false;
-    return state != TASK_CLAIMED || b->find->filter.states & 1U << TASK_CLAIMED;
+    switch (b->kind) {
+    case EDIT_MOVE:
+        return !str_eq(t->group, in->group);
+    case EDIT_PRIORITY:
+        return (t->extra ? t->extra->priority : 0) != in->priority;
+    case EDIT_RELEASE:
+        return state != TASK_AVAILABLE && state != TASK_DEAD;
+    case EDIT_RETRY:
+        return state != TASK_AVAILABLE || (t->extra && t->extra->attempts);
+    default:
+        return true;
+    }
 }
 
-/*
- * Finds the next tasks, fewer than the limit if they would not fit into one transaction. A task
- * that is changed gets a new id, so the ids that there were at the beginning are the end: without
- * it, the same tasks would come again and again.
- */
-static int find_next(struct v1_call *c, struct store *s, int64_t now_ms, struct store_list *list)
+/* A claimed task is somebody's: it is changed only if the filter says claimed. */
+static bool may_change(const struct bulk_work *b, const struct v1_bulk_in *in, const struct task *t,
+                       int64_t now_ms)
 {
-    struct find_work *w = ((struct bulk_work *)c->data)->find;
-    size_t bytes, limit = w->limit;
-    if (w->filter.group.len && !w->from.at && !w->from.done)
-        w->from.upto = store_top_id(s);
-    do {
-        w->cursor = w->from;
-        bytes = 0;
-        TRY(store_find_tasks(s, &w->filter, now_ms, &w->cursor, limit, c->arena, list));
-        for (size_t i = 0; i < list->count; i++)
-            bytes += BULK_TASK_BYTES + task_payload_len(list->tasks[i].extra, list->tasks[i].data);
-        limit = list->count / 2;
-    } while (bytes > TASK_CLAIM_BYTES_MAX && limit);
-    return 0;
+    enum task_state state = task_state(t, now_ms);
+    if (t->managed || state == TASK_DONE || !has_effect(b, in, t, state))
+        return false;
+    return state != TASK_CLAIMED || b->find->filter.states & 1U << TASK_CLAIMED;
 }
 
 static int prepare(void *arg, struct store *s, int64_t now_ms, struct task_update *u)
@@ -209,15 +189,17 @@ static int prepare(void *arg, struct store *s, int64_t now_ms, struct task_updat
     struct bulk_work *b = c->data;
     const struct v1_bulk_in *in = c->in;
     struct store_list list;
+    b->find->cursor = b->find->from;
     b->matched = 0;
-    TRY(find_next(c, s, now_ms, &list));
+    TRY(store_find_tasks(s, &b->find->filter, now_ms, &b->find->cursor, b->find->limit, c->arena,
+                         &list));
     b->edits = arena_zalloc(c->arena, (list.count + 1) * sizeof *b->edits);
     c->out.len = 0;
     json_open(&c->out, '{');
     json_member_open(&c->out, "examples", '[');
     for (size_t i = 0; i < list.count; i++) {
         const struct task *t = &list.tasks[i];
-        if (!may_change(b, t, now_ms))
+        if (!may_change(b, in, t, now_ms))
             continue;
         if (b->matched < EXAMPLES)
             body_put_state(&c->out, t, now_ms);
@@ -244,7 +226,8 @@ static void finish_bulk(struct v1_call *c, const struct task_reply *reply)
 
 static bool is_empty(const struct v1_filter_in *f)
 {
-    return !f->group.len && !f->text.len && !f->key.len && !f->error.len && !f->state_count;
+    return !f->group.len && !f->text.len && !f->key.len && !f->error.len && !f->origin.len &&
+           !f->state_count && !f->ids;
 }
 
 /* What the fields cannot say. False after an answer. */

@@ -234,11 +234,11 @@ size_t store_count(const struct store *s);
 const struct task_extra *task_extra_copy(struct arena *a, const struct task_extra *x);
 
 /*
- * "there is no task 40: it is 52 now, claimed by client 7": the message for a task that does not
- * exist, with what became of it, as far as that is remembered and within the limits of who.
+ * Appends that there is no such task, and what became of it: as far as that is remembered, and
+ * within the limits of who.
  */
-const char *store_missing(const struct store *s, int64_t id, const struct identity *who,
-                          struct arena *a);
+void store_put_missing(const struct store *s, int64_t id, const struct identity *who,
+                       struct buf *b);
 
 /* The slot of a task. 0: there is no such task. */
 int64_t store_slot_of(const struct store *s, int64_t id);
@@ -262,17 +262,19 @@ int store_list(struct store *s, struct str group, int64_t after, size_t limit, b
 struct store_filter {
     struct str group, key;
     struct str text, error; /* part of the data, of the last error */
-    unsigned states;        /* 1 << enum task_state; 0: any */
-    bool internal;          /* without a group: also messages of queues and tasks of nodes */
+    struct str origin;      /* the group where it died */
+    const int64_t *ids;     /* NULL: any */
+    size_t id_count;
+    unsigned states; /* 1 << enum task_state; 0: any */
+    bool internal;   /* also messages of queues and tasks of nodes */
     const struct identity *who;
 };
 
 /* Where a search goes on; begins with zeros. */
 struct store_cursor {
     int64_t at;
-    int64_t upto; /* with a group: not the tasks with larger ids; 0: all */
-    bool done;    /* among those that are done */
-    bool end;     /* there is no more */
+    bool done; /* among those that are done */
+    bool end;  /* there is no more */
 };
 
 /*
@@ -300,6 +302,13 @@ struct store_group {
     size_t states[TASK_STATES];
     bool internal; /* messages of a queue, tasks of nodes */
 };
+
+/*
+ * The groups in so many places from a place on, in no order: a group keeps its place. False: there
+ * are no more places.
+ */
+bool store_some_groups(struct store *s, uint32_t at, uint32_t max, int64_t now_ms, struct arena *a,
+                       struct store_group **ret_groups, size_t *ret_count);
 
 /* All groups, in no order. */
 void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,

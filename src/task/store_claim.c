@@ -13,7 +13,7 @@
 
 enum {
     CHANGE_BYTES = 64, /* of a change, beside its data */
-    SPARE = 100,       /* changes for tasks that are buried or expire instead of being given out */
+    SPARE = 8,         /* changes for tasks that are buried or expire instead of being given out */
 };
 
 /* How many tasks the rate lets out now, at most max; if none: when the next. */

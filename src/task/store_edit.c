@@ -51,6 +51,10 @@ static void check_edit(struct txn_work *w, const struct task_edit *e)
     if (e->kind == EDIT_EXPIRE || e->kind == EDIT_NONE) /* the store's own */
         return;
     work_check_change(w, EDIT_NAMES[e->kind], e->id, true);
+    uint32_t ref = work_find(w, e->id);
+    if (ref && record_at(w->s, ref)->ownerid == TASK_MESSAGES)
+        work_object(w, "%s: task %" PRId64 " is a message of a queue", EDIT_NAMES[e->kind],
+                    record_at(w->s, ref)->id);
 }
 
 void work_check_edits(struct txn_work *w, const struct task_edit *edits, size_t count)
@@ -286,14 +290,12 @@ const struct settings_table *store_settings(const struct store *s)
 
 /* What became of a task. */
 
-static void put_fate(const struct store *s, int64_t id, const struct identity *who, struct buf *b)
+static void put_fate(const struct store *s, int64_t number, bool by_first,
+                     const struct identity *who, struct buf *b)
 {
-    bool by_first = id < 0;
-    int64_t number = by_first ? id - INT64_MIN : id, slot = number;
-    bool traced = s->trace && s->trace[number % TRACE_LEN].id == number;
-    if (traced)
-        slot = s->trace[number % TRACE_LEN].slot;
-    uint32_t ref = slot ? store_find_slot(s, slot) : 0;
+    bool traced = s->trace && number >= 0 && s->trace[number % TRACE_LEN].id == number;
+    int64_t slot = traced ? s->trace[number % TRACE_LEN].slot : number;
+    uint32_t ref = slot > 0 ? store_find_slot(s, slot) : 0;
     const struct task_record *r = ref ? record_at(s, ref) : NULL;
     if (ref && who && !identity_reaches(who, SCOPE_GROUP, group_of(s, ref)->name))
         return;
@@ -304,17 +306,14 @@ static void put_fate(const struct store *s, int64_t id, const struct identity *w
     else if (ref)
         buf_printf(b, ": it is %" PRId64 " now, %s client %" PRId64, r->id,
                    r->claimed ? "claimed by" : "changed by", r->ownerid);
-    else if (traced && !(who && who->limited))
+    else if (traced && number && !(who && who->limited))
         buf_put_str(b, STR(": it has ended"));
 }
 
-const char *store_missing(const struct store *s, int64_t id, const struct identity *who,
-                          struct arena *a)
+void store_put_missing(const struct store *s, int64_t id, const struct identity *who, struct buf *b)
 {
-    CLEANUP(buf_release) struct buf b = {0};
     bool by_first = id < INT64_MIN / 2; /* other negative ones were sent as they are */
-    buf_printf(&b, "there is no task %s%" PRId64, by_first ? "first:" : "",
-               by_first ? id - INT64_MIN : id);
-    put_fate(s, id, who, &b);
-    return arena_text(a, buf_str(&b));
+    int64_t number = by_first ? id - INT64_MIN : id;
+    buf_printf(b, "there is no task %s%" PRId64, by_first ? "first:" : "", number);
+    put_fate(s, number, by_first, who, b);
 }

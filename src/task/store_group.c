@@ -458,9 +458,8 @@ void group_set_settings(struct store *s, struct task_group *g)
 {
     struct ref_list list = {mem_alloc((group_count(g) + 1) * sizeof *list.refs), 0};
     group_each(g, collect, &list);
-    for (size_t i = 0; i < list.count; i++)
-        if (record_at(s, list.refs[i])->place & PLACE_HEAP)
-            hold_expiry(s, list.refs[i], false);
+    for (uint32_t i = 0; i < g->heap.count; i++)
+        hold_expiry(s, g->heap.entries[i].ref, false);
     free_lanes(g);
     s->available -= g->available;
     g->heap.count = 0;

@@ -74,14 +74,17 @@ uint32_t work_find(const struct txn_work *w, int64_t id)
     return hidden ? 0 : ref;
 }
 
+/* "there is no task 40: it was claimed as 52 by client 7" */
 void work_object_missing(struct txn_work *w, const char *what, int64_t id)
 {
-    work_object(w, "%s: %s", what, store_missing(w->s, id, w->who, &w->t->arena));
+    CLEANUP(buf_release) struct buf text = {0};
+    store_put_missing(w->s, id, w->who, &text);
+    work_object(w, "%s: %s", what, buf_text(&text));
 }
 
 bool work_may(const struct txn_work *w, const struct task_record *r)
 {
-    return !r->managed || w->manage || !w->who || (identity_may(w->who, ROLE_RUN) && !w->who->node);
+    return !r->managed || w->manage || !w->who || identity_may_run(w->who);
 }
 
 void work_check_change(struct txn_work *w, const char *what, int64_t id, bool ends)

@@ -261,11 +261,16 @@ class Model:
                 and f.get("text", "") in t.data and f.get("error", "") in t.error
                 and ("key" not in f or f["key"] == t.key))
 
-    def may_act(self, t, f):
+    def may_act(self, t, f, action, group=None, priority=None):
+        """A claimed task must be asked for, and what makes no difference is not done."""
         state = t.state()
-        return self.matches(t, f) and state != "done" and (state != "claimed" or "claimed" in f.get("state", []))
+        differs = {"move": t.group != group, "priority": t.priority != priority,
+                   "release": state not in ("available", "dead"),
+                   "retry": state != "available" or t.attempts > 0}.get(action, True)
+        return (self.matches(t, f) and differs and state != "done"
+                and (state != "claimed" or "claimed" in f.get("state", [])))
 
-    def act(self, t, action, clientid, group=None, priority=None):
+    def act(self, t, clientid, action, group=None, priority=None):
         """False: not possible, because its key is taken."""
         if action == "delete":
             self.end(t, "", False)
@@ -470,11 +475,12 @@ class Player:
         body |= {"move": {"group": self.random.choice(GROUPS)}, "priority": {"priority": 1}}.get(body["action"], {})
         after = copy.deepcopy(self.model)
         order = (lambda t: t.id) if "group" in f else (lambda t: 0)
-        tasks = sorted((t for t in after.tasks.values() if after.may_act(t, f)), key=order)
+        what = body["action"], body.get("group"), body.get("priority")
+        tasks = sorted((t for t in after.tasks.values() if after.may_act(t, f, *what)), key=order)
         if "group" not in f and body["action"] in ("move", "retry") and len({t.key for t in tasks if t.key}) < \
                 len([t for t in tasks if t.key]):
             return  # which of them has the key then depends on the order, which is not known
-        done = [after.act(t, body["action"], body["clientid"], body.get("group"), body.get("priority")) for t in tasks]
+        done = [after.act(t, body["clientid"], *what) for t in tasks]
         matched = changed = 0
         while True:
             status, answer = self.send("POST", "/v1/tasks/bulk", body)
@@ -501,7 +507,7 @@ class Player:
             change.pop("dead", None)
         status, body = self.send("PUT", path, change)
         assert status == 200, (change, body)
-        settings = {**DEFAULTS, **self.model.settings.get(pattern, {})}
+        settings = dict(self.model.settings.get(pattern) or self.model.of(pattern))  # of the pattern that it refines
         settings |= {name: value for name, value in change.items() if name != "backoff"}
         self.model.settings[pattern] = settings
         assert {name: body["settings"][name] for name in settings} == settings
