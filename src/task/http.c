@@ -74,12 +74,12 @@ static void on_service_wake(void *arg)
 
 /* Answers. */
 
-void task_reply_err(struct task_http *h, struct http_request *r, int err, const char *why)
+void task_reply_err(struct task_http *h, struct http_request *r, int err)
 {
     if (err == DROVER_NOT_LEADER)
         leader_redirect(h->context->leader, r, "no server leads yet: try again");
     else
-        http_reply_err(r, err, why);
+        http_reply_err(r, err, NULL);
 }
 
 static void reply(struct task_call *c, const struct task_reply *a)
@@ -91,7 +91,7 @@ static void reply(struct task_call *c, const struct task_reply *a)
     } else if (a->err == DROVER_NO_AUTH) {
         http_forbid(c->r, ROLE_RUN);
     } else if (a->err) {
-        task_reply_err(c->h, c->r, a->err, NULL);
+        task_reply_err(c->h, c->r, a->err);
     } else {
         body_put_tasks(out, a->tasks, a->task_count);
         http_reply(c->r, 200, buf_str(out));

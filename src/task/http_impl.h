@@ -28,7 +28,7 @@ struct task_read {
 };
 
 /* Answers with an error, or where the leader is. */
-void task_reply_err(struct task_http *h, struct http_request *r, int err, const char *why_or_null);
+void task_reply_err(struct task_http *h, struct http_request *r, int err);
 
 route_fn task_get_groups, task_get_task, task_get_tasks, task_get_group;
 

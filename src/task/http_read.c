@@ -65,7 +65,7 @@ static bool reply(struct read_call *c, int err)
         return false;
     }
     if (err) {
-        task_reply_err(c->h, c->r, err, err == DROVER_NO_TASK ? buf_text(&c->found) : NULL);
+        task_reply_err(c->h, c->r, err);
         return false;
     }
     if (more && !c->sliced && !http_take_room(c->r, c->id_count * sizeof *c->ids)) {
@@ -167,9 +167,7 @@ static void read_task(struct read_call *c, struct store *s, int64_t now_ms)
     struct task t;
     (void)now_ms;
     c->err = find_task(c, s, c->in->id, &scratch, &t);
-    if (c->err == DROVER_NO_TASK)
-        store_put_missing(s, c->in->id, c->who, &c->found);
-    else if (!c->err)
+    if (!c->err)
         body_put_task(&c->found, &t);
 }
 
@@ -248,7 +246,7 @@ static void put_names(struct http_request *r)
 static void on_looked(struct read_call *c, int err)
 {
     if (err)
-        task_reply_err(c->h, c->r, err, NULL);
+        task_reply_err(c->h, c->r, err);
     else if (!http_take_room(c->r, c->groups->fresh_len))
         http_reply_short(c->r);
     else if (group_list_keep(c->groups))

@@ -26,7 +26,7 @@ def seed():
 
 
 def play_for(player, seconds):
-    end = time.monotonic() + (600 if LONG else seconds)
+    end = time.monotonic() + (120 if LONG else seconds)
     while time.monotonic() < end:
         player.play(10)
 

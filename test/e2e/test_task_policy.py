@@ -188,17 +188,19 @@ def test_every_route_that_takes_an_id_takes_the_first_one(me, group):
     assert me.send("GET", "/task/first:x")[0] == me.send("GET", "/task/first:-1")[0] == 400
 
 
-def test_what_became_of_a_task_is_told_by_every_route(me, group):
+def test_what_became_of_a_task_is_told(me, group):
+    """But by the document's own route, whose answers stay as they are."""
     [first] = me.add(group, "x")
     [task] = me.claim(group)
-    for path in (f"/task/{first}", f"/v1/tasks/{first}", f"/v1/tasks/{first}/wait"):
+    for path in (f"/v1/tasks/{first}", f"/v1/tasks/{first}/wait"):
         status, body = me.send("GET", path)
         assert status == 404 and body["code"] == "NO_TASK"
         assert errors(body) == [f"there is no task {first}: it is {task['id']} now, claimed by client {me.clientid}"]
     me.update(deletes=[task["id"]])
     for gone in (first, task["id"]):
         assert errors(me.send("GET", f"/v1/tasks/{gone}")[1]) == [f"there is no task {gone}: it has ended"]
-    assert errors(me.send("GET", f"/task/{10**15}")[1]) == [f"there is no task {10**15}"]
+    assert errors(me.send("GET", f"/v1/tasks/{10**15}")[1]) == [f"there is no task {10**15}"]
+    assert errors(me.send("GET", f"/task/{first}")[1]) == ["no such task"]
 
 
 def test_replace_gives_new_time_to_a_task_that_waits(me, other, group):
