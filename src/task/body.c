@@ -136,16 +136,18 @@ struct body_finishing {
     const char *wrong, *field;
 };
 
-static void blame(struct body_finishing *f, const char *field, const char *wrong)
+/* As the fields themselves: "adds[1]: data64 is not base64", of adds[1].data64. */
+static void blame(struct body_finishing *f, const char *list, size_t i, const char *member,
+                  const char *wrong)
 {
     if (f->wrong)
         return;
-    f->field = field;
-    f->wrong = wrong;
+    f->field = arena_printf(f->arena, "%s[%zu].%s", list, i, member);
+    f->wrong = arena_printf(f->arena, "%s[%zu]: %s", list, i, wrong);
 }
 
 /* The data of a task, and whether it is bytes. */
-static bool read_data(struct body_finishing *f, const char *field, struct str text,
+static bool read_data(struct body_finishing *f, const char *list, size_t i, struct str text,
                       struct str text64, struct str *ret_data)
 {
     struct buf bytes = {0};
@@ -153,9 +155,9 @@ static bool read_data(struct body_finishing *f, const char *field, struct str te
     if (!text64.p)
         return false;
     if (text.p)
-        blame(f, field, "give either data or data64");
+        blame(f, list, i, "data64", "give either data or data64");
     else if (!base64_read(text64, &bytes))
-        blame(f, field, "data64 is not base64");
+        blame(f, list, i, "data64", "data64 is not base64");
     *ret_data = arena_take(f->arena, &bytes);
     return true;
 }
@@ -172,11 +174,11 @@ static void finish_adds(struct body_finishing *f, const struct task_in *in, stru
         adds[i].group = from->group;
         adds[i].timespec = from->timespec;
         adds[i].on_key = (unsigned)from->on_key & 3;
-        x.binary = read_data(f, "adds", from->data, from->data64, &adds[i].data);
+        x.binary = read_data(f, "adds", i, from->data, from->data64, &adds[i].data);
         if (!task_extra_is_plain(&x))
             adds[i].extra = task_extra_copy(f->arena, &x);
         if (from->on_key && !from->key.len)
-            blame(f, "adds", "on_key needs a key");
+            blame(f, "adds", i, "on_key", "on_key needs a key");
     }
     u->adds = adds;
     u->add_count = in->add_count;
@@ -191,7 +193,7 @@ static void finish_updates(struct body_finishing *f, const struct task_in *in,
         const struct task_change_in *from = &in->updates[i];
         updates[i].id = from->id;
         updates[i].timespec = from->timespec;
-        if (read_data(f, "updates", from->data, from->data64, &updates[i].data))
+        if (read_data(f, "updates", i, from->data, from->data64, &updates[i].data))
             updates[i].extra = &binary;
     }
     u->updates = updates;

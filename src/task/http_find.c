@@ -37,6 +37,7 @@ static void put_next(struct buf *b, const struct store_cursor *c)
 static bool read_filter(struct http_request *r, const struct v1_filter_in *in,
                         struct store_filter *ret_filter)
 {
+    const char *field = r->json ? "filter.state" : "state"; /* of a body, or of a query */
     *ret_filter = (struct store_filter){.group = in->group,
                                         .key = in->key,
                                         .text = in->text,
@@ -49,7 +50,7 @@ static bool read_filter(struct http_request *r, const struct v1_filter_in *in,
     for (size_t i = 0; i < in->state_count; i++) {
         enum task_state state = task_state_of(in->states[i]);
         if (state == TASK_STATES) {
-            http_reply_field(r, "state",
+            http_reply_field(r, field,
                              "state must be one of available, delayed, retrying, claimed, dead, "
                              "done");
             return false;
@@ -162,10 +163,13 @@ static bool is_empty(const struct v1_filter_in *f)
 static bool check_bulk(struct http_request *r, const struct v1_bulk_in *in,
                        const struct v1_filter_in *filter, enum task_edit_kind kind)
 {
+    const struct json *priority = json_get(r->json, "priority");
     if (is_empty(filter) && !in->all)
         http_reply_field(r, "filter", "the filter is empty: \"all\": true means every task");
     else if ((kind == EDIT_MOVE) != (in->group.p != NULL))
         http_reply_field(r, "group", "group goes with move, and move needs it");
+    else if ((kind == EDIT_PRIORITY) != (priority && priority->kind != JSON_NULL))
+        http_reply_field(r, "priority", "priority goes with the action priority, which needs it");
     else if (in->group.p && !http_reaches(r, SCOPE_GROUP, in->group))
         http_forbid_name(r, in->group);
     else

@@ -4,13 +4,43 @@
 #include "task/http_v1.h"
 #include "task/settings_change.h"
 #include "task/settings_json.h"
+#include "task/tally.h"
 
-enum { HOLDERS_MAX = 100 };
+enum {
+    HOLDERS_MAX = 100,
+    OLDEST_MAX = 100, /* tasks of a group that are looked at for its oldest one */
+};
 
 static void put_counts(struct buf *b, const struct store_group *g)
 {
     for (int state = 0; state < TASK_STATES; state++)
         json_member_int(b, task_state_name((enum task_state)state), (int64_t)g->states[state]);
+}
+
+/* How old the oldest available task is, and what happened in the last minute. */
+static void put_pace(struct buf *b, struct task_tallies *tallies, struct store *s, struct str group,
+                     int64_t now_ms)
+{
+    static const struct {
+        const char *name;
+        enum tally_kind kind;
+    } rates[] = {{"added", TALLY_ADDED},
+                 {"claimed", TALLY_CLAIMED},
+                 {"finished", TALLY_FINISHED},
+                 {"failed", TALLY_FAILED},
+                 {"dead", TALLY_DEAD}};
+    struct task_tally unnamed = {.name = group}, *tally = tallies_find(tallies, group);
+    bool named = str_eq(tally->name, group);
+    struct store_depth depth = {0};
+    if (s) /* else this server has just stopped leading */
+        store_depth(s, named ? tally : &unnamed, now_ms, OLDEST_MAX, &depth);
+    json_member_int(b, "oldest", depth.age_ms);
+    if (!named)
+        return;
+    json_member_open(b, "per_minute", '{');
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        json_member_int(b, rates[i].name, tally_per_minute(tally, rates[i].kind, now_ms));
+    json_close(b, '}');
 }
 
 static void look(void *arg, struct store *s, int64_t now_ms)
@@ -24,8 +54,10 @@ static void look_again(struct http_request *r)
     v1_read(r->handler_data, look);
 }
 
-static void put_groups(struct v1_call *c, struct group_list *l)
+static void put_groups(void *arg, struct task_tallies *tallies, struct store *s, int64_t now_ms)
 {
+    struct v1_call *c = arg;
+    struct group_list *l = c->data;
     const struct v1_group_in *in = c->in;
     const struct store_group *g = NULL;
     json_open(&c->out, '{');
@@ -35,6 +67,7 @@ static void put_groups(struct v1_call *c, struct group_list *l)
         json_open(&c->out, '{');
         json_member_text(&c->out, "group", g->name);
         put_counts(&c->out, g);
+        put_pace(&c->out, tallies, s, g->name, now_ms);
         json_close(&c->out, '}');
     }
     json_close(&c->out, ']');
@@ -58,7 +91,7 @@ static void finish_look(struct v1_call *c, const struct task_reply *reply)
         return;
     }
     if (!reply->err)
-        put_groups(c, l);
+        service_look_at_tallies(c->v1->service, put_groups, c);
     v1_finish(c, reply);
 }
 
@@ -116,6 +149,7 @@ static void read_group(void *arg, struct store *s, int64_t now_ms)
     json_member_open(&c->out, "counts", '{');
     put_counts(&c->out, &counts);
     json_close(&c->out, '}');
+    put_pace(&c->out, service_tallies(c->v1->service), s, in->group, now_ms);
     put_holders(&c->out, &holders);
     json_close(&c->out, '}');
 }

@@ -288,7 +288,7 @@ static void park(struct service *s, struct task_request *r)
 void service_settle(struct service *s, struct task_request *r)
 {
     if (s->tallies)
-        store_tally(r->own.txn, s->tallies);
+        store_tally(s->store, r->own.txn, s->tallies);
     store_settle(s->store, r->own.txn);
     if (r->settled && !r->own.err)
         r->settled(r->arg, s->store);

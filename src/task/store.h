@@ -100,7 +100,7 @@ struct task_update {
 
     /*
      * Edits that are not possible become EDIT_NONE, in the caller's array, and refuse nothing. The
-     * changed tasks are not part of the answer.
+     * changed tasks are not part of the answer. EDIT_RETRY and EDIT_MOVE need it.
      */
     bool skips;
 
@@ -208,7 +208,7 @@ int store_get(struct store *s, int64_t id, struct arena *a, struct task *ret_tas
 struct task_tally;
 struct task_tallies;
 
-void store_tally(const struct task_txn *t, struct task_tallies *to);
+void store_tally(const struct store *s, const struct task_txn *t, struct task_tallies *to);
 
 /*
  * The tasks of the group of a tally; false: there are none. age_ms: how long the oldest available
@@ -236,8 +236,8 @@ size_t store_count(const struct store *s);
 const struct task_extra *task_extra_copy(struct arena *a, const struct task_extra *x);
 
 /*
- * Appends that there is no such task, and what became of it, if that is known; not for those who
- * are limited to some groups.
+ * Appends that there is no such task, and what became of it: as far as that is remembered, and
+ * within the limits of who.
  */
 void store_put_missing(const struct store *s, int64_t id, const struct identity *who,
                        struct buf *b);

@@ -201,7 +201,7 @@ static int hand_out(struct txn_work *w, uint32_t ref, int64_t until_ms, size_t *
     *bytes += CHANGE_BYTES + task_payload_len(plain ? NULL : x, t.data);
     if (w->t->task_count && *bytes > TASK_CLAIM_BYTES_MAX)
         return NO_ROOM;
-    if (settings->claims && x->unanswered >= settings->claims)
+    if (settings->claims && x->unanswered >= settings->claims && !t.dead)
         return bury_unanswered(w, ref, &t, x);
     if (!plain) {
         x->claims += x->claims < UINT32_MAX;
@@ -250,7 +250,10 @@ static int claim_round(struct txn_work *w, const struct task_claim *c, size_t li
     return err;
 }
 
-/* Again, while tasks were buried or expired that should have been given out. */
+/*
+ * Again, while tasks were buried or expired that should have been given out. A claim for no time
+ * has its tasks available at once: it does not go on, because it would get them again.
+ */
 static int claim_some(struct txn_work *w, const struct task_claim *c, size_t limit)
 {
     size_t bytes = 0, first = w->t->other_count, before;
@@ -259,7 +262,7 @@ static int claim_some(struct txn_work *w, const struct task_claim *c, size_t lim
         before = w->t->other_count;
         err = claim_round(w, c, limit - w->t->task_count, first + SPARE, &bytes);
     } while (!err && w->t->other_count > before && w->t->other_count - first < SPARE &&
-             w->t->task_count < limit);
+             w->t->task_count < limit && (c->duration_ms > 0 || !w->t->task_count));
     return err == NO_ROOM ? 0 : err;
 }
 
