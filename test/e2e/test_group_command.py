@@ -45,6 +45,8 @@ def test_groups_with_counts(me):
     assert head == ["GROUP", "AVAILABLE", "DELAYED", "RETRYING", "CLAIMED", "DEAD", "DONE"]
     assert rows == [[r"a/\x1bz", "1", "0", "0", "0", "0", "0"], ["b", "1", "1", "1", "1", "0", "1"],
                     ["b/dead", "0", "0", "0", "0", "1", "0"]]
+    head, _, b, _ = [line.split() for line in me.ok("groups", "--wide").splitlines()]
+    assert head[-3:] == ["OLDEST", "IN/MIN", "OUT/MIN"] and b[-2:] == ["6", "1"]
     assert me.ok("groups", "--names").split() == [r"a/\x1bz", "b", "b/dead"]
     done = me.run("groups", "--names", "--limit", 1, "--after", "a/\x1bz")
     assert done.stdout == "b\n" and "there are more" in done.stderr

@@ -420,7 +420,7 @@ def test_keys_may_be_remembered(me, group):
     [first] = me.add(group, "x", key="k")
     me.update(finishes=[{"id": first}])
     [reason] = me.refused(adds=[{"group": group, "key": "k"}])
-    assert reason.endswith("which has ended")
+    assert reason.endswith("which has ended, has this key")
     put(me, group, remember_keys=1)
     [second] = me.add(group, "x", key="l")
     me.update(deletes=[second])
