@@ -160,7 +160,8 @@ void v1_get_group(struct http_request *r)
 
 /*
  * Changing settings: the node and the store in one step. The new settings are made from the present
- * ones under the service's lock, and are in effect when the node is certain.
+ * ones under the service's lock, and are in effect when the node is certain. On an ensemble two
+ * changes may be in one commit, which the version of the node refuses: each is then made alone.
  */
 struct settings_change {
     struct task_settings settings;
@@ -183,10 +184,11 @@ static int make_op(struct v1_call *c, struct settings_change *w, bool exists)
         .kind = w->removes ? KEEPER_DELETE
                 : exists   ? KEEPER_SET
                            : KEEPER_CREATE,
-        .version = KEEPER_ANY_VERSION,
+        .version = exists ? w->settings.version : KEEPER_ANY_VERSION,
         .path = {arena_text(c->arena, str_of(path)), strlen(path)},
         .data = w->removes ? (struct str){0}
                            : (struct str){arena_text(c->arena, buf_str(&data)), data.len}};
+    w->settings.version = exists ? w->settings.version + 1 : 0;
     return 0;
 }
 

@@ -149,6 +149,22 @@ def test_each_wrong_setting_is_named(me, group, settings, field, words):
     assert show(me, group)["pattern"] is None
 
 
+def test_two_who_change_the_settings_lose_nothing(server, me, group):
+    """On an ensemble both may be in one commit, when another one is under way."""
+    put(me, group, limit=0)
+    names = ["limit", "max_tasks", "attempts", "claims"]
+    clients = [Tasks(server.port) for _ in names]
+    for i in range(1, 30):
+        changes = [threading.Thread(target=put, args=(one, group), kwargs={name: i})
+                   for one, name in zip(clients, names)]
+        for change in changes:
+            change.start()
+        for change in changes:
+            change.join()
+        settings = show(me, group)["settings"]
+        assert [settings[name] for name in names] == [i] * len(names)
+
+
 def test_a_dead_group_outlives_other_changes(me, group):
     """Its name was read after it had been freed."""
     put(me, group, dead="graves")
