@@ -21,7 +21,8 @@ size_t service_wanted(struct service *s, struct str group, size_t max)
     LOCKED(&s->lock);
     const struct claim_group *g = claim_queue_group(&s->waiting, group);
     for (const struct claim_link *l = g ? g->first : NULL; l && count < max; l = l->next)
-        count += l->r->claim.limit ? l->r->claim.limit : 1;
+        if (!l->r->claim.tasks_only)
+            count += l->r->claim.limit ? l->r->claim.limit : 1;
     return count < max ? count : max;
 }
 

@@ -66,7 +66,7 @@ enum task_edit_kind {
     EDIT_FINISH,   /* text: the result. Ends the task; the group's settings may keep it as done */
     EDIT_RELEASE,  /* available at once */
     EDIT_RETRY,    /* available at once, as if it had never failed; a dead one where it died */
-    EDIT_MOVE,     /* text: to another group */
+    EDIT_MOVE,     /* text: to another group. From G/retry/3 to G: it has failed 3 times more */
     EDIT_PRIORITY, /* number: its priority */
     EDIT_DELETE,   /* as by deletes */
     EDIT_EXPIRE,   /* its time to expire has come: it is removed, or dies */
@@ -77,8 +77,9 @@ struct task_edit {
     enum task_edit_kind kind;
     int64_t id;
     struct str text;
-    int64_t number; /* a priority; after a failure: wait so many ms, -1: by the settings */
-    bool dead;      /* after a failure: do not try again */
+    int64_t number;   /* a priority; after a failure: wait so many ms, -1: by the settings */
+    bool dead;        /* after a failure: do not try again */
+    int64_t attempts; /* after a failure: it dies after so many; 0: by the settings */
 };
 
 /*
@@ -112,7 +113,8 @@ struct task_claim {
     const int64_t *deletes, *depends;
     const struct task_edit *edits;
     size_t group_count, delete_count, depend_count, edit_count;
-    size_t limit;               /* 0: 1 */
+    size_t limit;    /* 0: 1 */
+    bool tasks_only; /* refused where it would get a message of a queue or the task of a node */
     const struct identity *who; /* as in an update */
 };
 

@@ -215,6 +215,16 @@ static int hand_out(struct txn_work *w, uint32_t ref, int64_t until_ms, size_t *
     return 0;
 }
 
+/* Whether a claim for tasks only would get something else. */
+static bool is_other(struct txn_work *w, const struct task_claim *c, const struct task_record *r)
+{
+    if (!c->tasks_only || (!r->managed && r->ownerid != TASK_MESSAGES))
+        return false;
+    work_object(w, "group %.*s has messages of a queue or tasks of nodes",
+                STR_ARGS(w->s->groups[r->group]->name));
+    return true;
+}
+
 /* One round: draws, and hands out as much as fits. NO_ROOM: there was more. */
 static int claim_round(struct txn_work *w, const struct task_claim *c, size_t limit,
                        size_t others_max, size_t *bytes)
@@ -227,6 +237,8 @@ static int claim_round(struct txn_work *w, const struct task_claim *c, size_t li
         uint32_t ref = drawn.refs[drawn.used];
         if (!work_may(w, record_at(w->s, ref)))
             err = DROVER_NO_AUTH;
+        else if (is_other(w, c, record_at(w->s, ref)))
+            err = DROVER_REFUSED;
         else
             err = has_expired(w->s, ref, w->now_ms)
                       ? expire(w, ref)

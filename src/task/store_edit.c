@@ -113,7 +113,8 @@ static void fail(struct txn_work *w, uint32_t ref, const struct task_edit *e, st
     x->unanswered = 0;
     x->error = cut_text(e->text, TASK_ERROR_LEN_MAX);
     t->ownerid = w->clientid;
-    if (t->dead || e->dead || (settings->attempts && x->attempts >= settings->attempts)) {
+    int64_t most = e->attempts ? e->attempts : settings->attempts;
+    if (t->dead || e->dead || (most && x->attempts >= most)) {
         work_bury(w, ref, t, x);
         return;
     }
@@ -157,11 +158,35 @@ int work_end_task(struct txn_work *w, uint32_t ref, struct str result, enum task
     return 0;
 }
 
+/*
+ * How often a task had failed that a worker of drover 0.1 left in G/retry/N, if it moves to G: N,
+ * from 1 to 999; 0: it moves otherwise.
+ */
+static uint32_t failures_of(struct str group, struct str target)
+{
+    struct str mark = STR("/retry/"), digits;
+    uint32_t number = 0;
+    if (!str_starts(group, target))
+        return 0;
+    digits = (struct str){group.p + target.len, group.len - target.len};
+    if (!str_starts(digits, mark))
+        return 0;
+    digits = (struct str){digits.p + mark.len, digits.len - mark.len};
+    if (digits.len < 1 || digits.len > 3 || digits.p[0] == '0')
+        return 0;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.p[i] < '0' || digits.p[i] > '9')
+            return 0;
+        number = number * 10 + (uint32_t)(digits.p[i] - '0');
+    }
+    return number;
+}
+
 /* Makes a task available at once: released, or as if it had never failed. */
 static void make_available(struct txn_work *w, uint32_t ref, const struct task_edit *e,
                            struct task *t, struct task_extra *x)
 {
-    struct str target = target_of(w, e, ref, x);
+    struct str target = target_of(w, e, ref, x), from = group_of(w->s, ref)->name;
     x->unanswered = 0;
     t->claimed = false;
     if (target.len)
@@ -175,6 +200,10 @@ static void make_available(struct txn_work *w, uint32_t ref, const struct task_e
     }
     if (e->kind == EDIT_RETRY)
         x->attempts = 0;
+    if (e->kind == EDIT_MOVE && failures_of(from, target)) {
+        x->attempts += failures_of(from, target);
+        t->retrying = true;
+    }
     if (e->kind != EDIT_MOVE || t->timespec < w->now_ms)
         t->timespec = w->now_ms;
     t->ownerid = w->clientid;

@@ -41,7 +41,7 @@ def other(server):
 
 @pytest.fixture
 def group():
-    return new_group("settings")
+    return new_group("settings") + "-"  # none is a prefix of another one
 
 
 def path_of(group):
