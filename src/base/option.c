@@ -87,7 +87,8 @@ int option_list_add(const struct option *o, const char *text, struct err_info *e
 
 bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 {
-    if (!*text || text[strspn(text, "0123456789")])
+    const char *digits = text + (min < 0 && *text == '-');
+    if (!*digits || digits[strspn(digits, "0123456789")])
         return false;
     errno = 0;
     long long number = strtoll(text, NULL, 10);

@@ -1,4 +1,4 @@
-/* drover exec, nodes, show, log, wait, kill, retry, top. */
+/* drover exec, nodes, log, wait, kill, retry, top; the output of a node. */
 #include "cli/dag.h"
 
 #include <inttypes.h>
@@ -69,7 +69,7 @@ int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool 
 
 static const char *exec_group, *exec_cwd, *exec_user;
 static struct limits exec_limits;
-static int64_t exec_timeout_ms;
+static int64_t exec_timeout_ms, exec_agent_ms;
 
 static void put_exec(struct buf *b, int count, char **words)
 {
@@ -149,6 +149,8 @@ static int run_exec(const struct cmd_call *call)
     struct client_reply reply;
     char id[24];
     TRY(client_open(&c, &call->client));
+    if (exec_group)
+        TRY(agents_wait(&c, exec_group, exec_agent_ms));
     put_exec(&body, call->count, call->operands);
     TRY(client_call(&c, &reply, buf_text(&body), "POST /v1/nodes"));
     struct str text = json_text_of(reply.json ? reply.json->first : NULL, "id");
@@ -160,15 +162,19 @@ const struct cmd cmd_exec = CMD_INIT(
     "exec", "run one command as a node", "-- COMMAND [ARGUMENT]...",
     "Runs one command as a node, prints its output, and ends with its exit status. An\n"
     "interrupt (Ctrl-C) kills the node.",
-    CMD_OPTIONS({"group", "GROUP", "Run it on an agent of this group. Default: drover/run.",
-                 option_text, &exec_group},
-                {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
-                 &exec_cwd},
-                {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
-                 &exec_timeout_ms, 1, INT32_MAX},
-                {"user", "USER", "Run it as this user, if the server permits that.", option_text,
-                 &exec_user},
-                LIMIT_OPTIONS(exec_limits)),
+    CMD_OPTIONS(
+        {"group", "GROUP", "Run it on an agent of this group. Default: drover/run.", option_text,
+         &exec_group},
+        {"wait-for-agent", "TIME",
+         "Wait so long for an agent of the group. Default: if there is none, it is not run.",
+         option_span, &exec_agent_ms, 0, INT32_MAX},
+        {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
+         &exec_cwd},
+        {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
+         &exec_timeout_ms, 1, INT32_MAX},
+        {"user", "USER", "Run it as this user, if the server permits that.", option_text,
+         &exec_user},
+        LIMIT_OPTIONS(exec_limits)),
     CMD_REMOTE, run_exec);
 
 /* nodes */
@@ -196,6 +202,7 @@ static const struct verb_column NODES[] = {
     {{"ID", true}, "id"},
     {{"STATE"}, "state", VERB_STATE},
     {{"TYPE"}, "type"},
+    {{"RUN"}, "run"},
     {{"NAME"}, "name", .colour = TERM_BOLD},
     {{"PARENT"}, "parent", .colour = TERM_DIM},
     {{"TIME", true}, NULL, VERB_TOOK},
@@ -203,13 +210,19 @@ static const struct verb_column NODES[] = {
     {{0}},
 };
 
+void dag_print_nodes(const struct json *list)
+{
+    verb_print_columns(list, NODES);
+}
+
 const struct cmd cmd_nodes = VERB_INIT(
     "nodes", "list nodes", NULL, "Lists the nodes of the DAG.",
     CMD_OPTIONS({"state", "STATES",
                  "Only those in these states, comma-separated: waiting, running, finished,\n"
                  "failed, killed, skipped.",
                  parse_states},
-                {"type", "TYPES", "Only those of these types, comma-separated.", option_text}),
+                {"type", "TYPES", "Only those of these types, comma-separated.", option_text},
+                {"run", "RUN", "Only those of this run.", option_text}),
     "GET", "/v1/nodes", .list = "", .columns = NODES);
 
 /* show */
@@ -243,7 +256,7 @@ static void print_times(const struct json *m)
         printf("%-9s %" PRId64 "\n", "attempts", json_int_of(m, "attempts"));
 }
 
-static int print_node(const struct json *node)
+int dag_print_node(const struct json *node)
 {
     static const char *const fields[] = {"id", "name", "type", "parent", "when", "group", "branch"};
     const struct json *m = json_get(node, "metadata"), *data = json_get(node, "data"),
@@ -269,11 +282,6 @@ static int print_node(const struct json *node)
     return CMD_OK;
 }
 
-const struct cmd cmd_show =
-    VERB_INIT("show", "show a node, and why it waits", "ID",
-              "Shows a node: what it is, its state, why it waits, and its data.", NULL, "GET",
-              "/v1/nodes/{1}", .flags = VERB_NODE_IDS, .print = print_node);
-
 /* log */
 
 static bool follow;
@@ -287,9 +295,11 @@ static int run_log(const struct cmd_call *call)
     struct client_reply reply;
 
     TRY(client_open(&c, &call->client));
-    if (!option_digits(f.id, 0, INT64_C(999999999999999999), &(int64_t){0}))
-        return client_misuse("'%s' is not the id of a node", f.id);
-    TRY(client_call(&c, &reply, NULL, "GET /v1/nodes/%s", f.id));
+    TRY(client_call(&c, &reply, NULL, "GET /v1/nodes/%s",
+                    client_quote(&c, str_of(call->operands[0]))));
+    char id[24];
+    snprintf(id, sizeof id, "%.*s", STR_ARGS(json_text_of(json_get(reply.json, "metadata"), "id")));
+    f.id = id;
     for (bool more = true; more;) {
         char before[24];
         memcpy(before, f.start, sizeof before);
@@ -334,12 +344,17 @@ static int status_of_states(const struct json *list)
     return CMD_OK;
 }
 
-/* A number is a node; task:ID and first:ID are tasks. */
+/* task:ID and first:ID are tasks, anything else is a node or a run. */
+static bool is_task(const char *operand)
+{
+    return !strncmp(operand, "task:", 5) || !strncmp(operand, "first:", 6);
+}
+
 static int run_wait(const struct cmd_call *call)
 {
     int tasks = 0;
     for (int i = 0; i < call->count; i++)
-        tasks += strchr(call->operands[i], ':') != NULL;
+        tasks += is_task(call->operands[i]);
     if (!tasks)
         return verb_run(call);
     if (tasks < call->count)
@@ -349,34 +364,33 @@ static int run_wait(const struct cmd_call *call)
 
 const struct cmd cmd_wait = {
     .name = "wait",
-    .summary = "wait until nodes or tasks have ended",
-    .operands = "ID...",
+    .summary = "wait until nodes, runs or tasks have ended",
+    .operands = "NODE|RUN|TASK...",
     .about =
-        "Waits until all of these nodes, or tasks, have ended, and prints their states. A number\n"
-        "is a node; task:ID is a task, and so is first:ID, by its first id. The exit status is\n"
-        "0 if every node is finished or skipped, every task done.",
+        "Waits until all of these nodes and runs, or tasks, have ended, and prints their states.\n"
+        "task:ID is a task, and so is first:ID, by its first id. The exit status is 0 if every\n"
+        "node and run is finished or skipped, every task done.",
     .options = CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.",
                             option_span, NULL, 0, INT32_MAX}),
     .client = CMD_JSON,
     .run = run_wait,
-    .verb = &(const struct verb){"GET", "/v1/scheduler/wait?id={*}",
-                                 .flags = VERB_WAITS | VERB_NODE_IDS, .print = print_states,
-                                 .status = status_of_states},
+    .verb = &(const struct verb){"GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS,
+                                 .print = print_states, .status = status_of_states},
 };
 
 const struct cmd cmd_kill =
-    VERB_INIT("kill", "kill nodes", "ID...",
-              "Kills nodes: sends TERM to all their processes, and KILL after a grace period. A\n"
+    VERB_INIT("kill", "kill nodes or runs", "NODE|RUN...",
+              "Kills nodes, or all nodes of runs: sends TERM to all their processes, and KILL "
+              "after a grace period. A\n"
               "node that has not started never starts.",
-              NULL, "PUT", "/v1/scheduler/kill?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-              .print = print_states);
+              NULL, "PUT", "/v1/scheduler/kill?id={*}", .flags = VERB_WAITS, .print = print_states);
 
 const struct cmd cmd_retry = VERB_INIT(
-    "retry", "run nodes again that failed or were killed", "ID...",
-    "Runs nodes again that failed or were killed. The nodes after them that were skipped\n"
+    "retry", "run nodes again that failed or were killed", "NODE|RUN...",
+    "Runs nodes again that failed or were killed, all of them in a run. The nodes after them that "
+    "were skipped\n"
     "wait again.",
-    NULL, "PUT", "/v1/scheduler/retry?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-    .print = print_states);
+    NULL, "PUT", "/v1/scheduler/retry?id={*}", .flags = VERB_WAITS, .print = print_states);
 
 /* top */
 
