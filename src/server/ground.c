@@ -29,7 +29,7 @@ struct ground {
     struct context *context;
     struct ground_node *nodes;
     size_t count, cap;
-    struct periodic *thread;
+    _Atomic(struct periodic *) thread;
     atomic_uint deletions; /* that were noticed */
     atomic_uint healed;    /* so many of them */
     atomic_bool ended;     /* the session has */
@@ -108,6 +108,7 @@ static int heal(struct ground *g, struct ground_node *n)
 static void look(struct periodic *thread, void *arg)
 {
     struct ground *g = arg;
+    g->thread = thread; /* the event of a watch may come before ground_begin() returns */
     unsigned deletions = g->deletions; /* further ones call this again */
     bool missing, waits = false;
     int err = 0;

@@ -21,7 +21,7 @@ static const struct {
 /* A cheap hash, by which most changes are found to have no watch. */
 static uint8_t mark_of(struct str path)
 {
-    return (uint8_t)(path.len * 31 + (unsigned char)path.p[path.len - 1]);
+    return path.len ? (uint8_t)(path.len * 31 + (unsigned char)path.p[path.len - 1]) : 0;
 }
 
 /* The ref of a path's place; 0: no watches. */
