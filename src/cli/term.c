@@ -5,7 +5,9 @@
 #include "cli/term.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <locale.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -142,6 +144,20 @@ void term_write(FILE *to, struct str text, enum escape_style style)
         text = buf_str(&b);
     }
     fwrite(text.p, 1, text.len, to);
+}
+
+int term_pass(int fd, struct str bytes)
+{
+    while (bytes.len) {
+        ssize_t n = write(fd, bytes.p, bytes.len);
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return -1;
+        if (n < 0 && errno == EAGAIN)
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+        if (n > 0)
+            bytes = (struct str){bytes.p + n, bytes.len - (size_t)n};
+    }
+    return 0;
 }
 
 void term_line(FILE *to, struct str text, enum escape_style style)

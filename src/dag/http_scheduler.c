@@ -3,6 +3,7 @@
  * claimed, kills, and the end of a run; claims and renewals are requests to the task store.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -94,6 +95,10 @@ static void on_change(void *arg, int err)
     dag_call_done(c, c->err);
 }
 
+/* By the choices of the field `signal`; 0: ends the node. */
+static const int SIGNALS[] = {0,       SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                              SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGWINCH};
+
 void http_put_kill(struct http_request *r)
 {
     struct dag *d = r->arg;
@@ -102,7 +107,8 @@ void http_put_kill(struct http_request *r)
         return;
     struct dag_call *c = nodes_call(r);
     for (size_t i = 0; i < c->count; i++)
-        dag_kill(d, graph_find(&d->graph, (uint64_t)c->ids[i]), on_change, c);
+        dag_signal(d, graph_find(&d->graph, (uint64_t)c->ids[i]), SIGNALS[in->signal], on_change,
+                   c);
     on_change(c, 0);
 }
 
@@ -191,6 +197,8 @@ static void put_run(struct buf *b, struct dag *d, const struct dag_node *n, stru
     if (c.cwd)
         json_member_text(b, "cwd", str_of(c.cwd));
     json_member_int(b, "timeout", c.timeout_ms);
+    if (c.attach)
+        json_member_int(b, "attach", 1);
     json_close(b, '}');
 }
 
@@ -214,6 +222,31 @@ void http_post_start(struct http_request *r)
     http_reply(r, 200, buf_str(&b));
 }
 
+static bool is_asked(const struct dag_node *n, int64_t client, uint64_t after)
+{
+    return n->agent == client && n->kill_number > after;
+}
+
+static bool put_signals(struct buf *b, const struct dag *d, int64_t client, uint64_t after)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < d->running.count; i++) {
+        const struct dag_node *n = d->running.nodes[i];
+        if (!is_asked(n, client, after) || !n->signal)
+            continue;
+        if (!any)
+            json_member_open(b, "signals", '[');
+        any = true;
+        json_open(b, '{');
+        http_member_id(b, "node", n->id);
+        json_member_int(b, "signal", n->signal);
+        json_close(b, '}');
+    }
+    if (any)
+        json_close(b, ']');
+    return any;
+}
+
 static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64_t after)
 {
     bool any = false;
@@ -221,12 +254,13 @@ static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64
     json_member_open(b, "nodes", '[');
     for (uint32_t i = 0; i < d->running.count; i++) {
         const struct dag_node *n = d->running.nodes[i];
-        if (n->agent == client && n->kill_asked && n->kill_number > after) {
+        if (is_asked(n, client, after) && n->kill_asked) {
             http_put_id(b, n->id);
             any = true;
         }
     }
     json_close(b, ']');
+    any |= put_signals(b, d, client, after);
     json_member_int(b, "next", (int64_t)d->kill_number);
     json_close(b, '}');
     return any;
@@ -250,6 +284,7 @@ void http_get_kills(struct http_request *r)
 /* Stores the outputs in the request. An output that was never sent is empty. */
 static void save_outputs(struct dag *d, struct dag_node *n, const struct dag_in *in)
 {
+    dag_output_drop(d, n);
     for (int i = 0; i < RUN_STREAMS; i++) {
         struct node_datum *value = dag_output_value(d, n, (enum run_stream)i);
         if (in->outputs[i].p) {
@@ -276,7 +311,8 @@ void http_post_done(struct http_request *r)
         return;
     }
     end.reason = in->reason.len ? arena_text(&r->arena, in->reason) : NULL;
-    save_outputs(d, n, in);
+    if (!n->out)
+        save_outputs(d, n, in);
     struct dag_call *c = dag_call_new(r);
     buf_put_str(&c->out, STR("{}"));
     dag_end_run(d, n, &end, dag_call_done, c);

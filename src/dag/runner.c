@@ -99,37 +99,45 @@ size_t output_whole(const char *p, size_t len)
     return len - at >= need ? len : at;
 }
 
-/* Appends to an output, up to cap_len; marks where it was truncated. */
-static void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len)
+static void watch_outputs(struct run *r, uint32_t events)
 {
-    o->total += len;
-    if (o->cut)
-        return;
-    if (o->text.len + len <= cap_len) {
-        buf_put(&o->text, p, len);
-        return;
-    }
-    buf_put(&o->text, p, cap_len - o->text.len);
-    o->text.len = output_whole(o->text.p, o->text.len);
-    buf_printf(&o->text, "\n[drover: cut here, only the first %zu bytes are kept]\n", cap_len);
-    o->cut = true;
+    for (int kind = WATCH_STDOUT; kind <= WATCH_STDERR; kind++)
+        if (r->watches[kind].fd >= 0)
+            epoll_ctl(r->runner->epoll, EPOLL_CTL_MOD, r->watches[kind].fd,
+                      &(struct epoll_event){.events = events, .data.ptr = &r->watches[kind]});
+}
+
+/* Fewer wake-ups: each costs as much as copying some ten KiB. Where it is refused, they stay. */
+static void widen_pipes(struct run *r)
+{
+    r->wide = true;
+    for (int kind = WATCH_STDOUT; kind <= WATCH_STDERR; kind++)
+        if (r->watches[kind].fd >= 0)
+            fcntl(r->watches[kind].fd, F_SETPIPE_SZ, RUN_PIPE_LEN);
 }
 
 static void append_output(struct run *r, enum run_stream s, const char *p, size_t len)
 {
-    output_put(&r->outputs[s], p, len, r->cap_len);
-    output_put(&r->outputs[RUN_MIXED], p, len, r->cap_len);
+    output_put(r->output, s, (struct str){p, len}, clock_wall_ms());
     run_log_put(&r->log_fd, p, len);
+    if (!r->wide && output_offset(&r->output->total, RUN_MIXED) > RUN_PRINTS_MUCH)
+        widen_pipes(r);
+    if (!output_is_full(r->output))
+        return;
+    r->paused = true;
+    watch_outputs(r, 0);
 }
 
 /* Reads once. Returns whether it has read something. */
 static bool read_piece(struct run_watch *w)
 {
     struct run *r = w->run;
-    ssize_t n = w->fd < 0 ? -1 : read(w->fd, r->runner->piece, RUN_PIECE_LEN);
+    if (r->paused || w->fd < 0)
+        return false;
+    ssize_t n = read(w->fd, r->runner->piece, RUN_PIECE_LEN);
     if (n > 0)
         append_output(r, (enum run_stream)w->kind, r->runner->piece, (size_t)n);
-    else if (w->fd >= 0 && (n == 0 || (errno != EAGAIN && errno != EINTR)))
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
         close_watch(w);
     return n > 0;
 }
@@ -148,6 +156,74 @@ static void drain(struct run *r)
     for (int kind = WATCH_STDOUT; kind <= WATCH_STDERR; kind++)
         for (int i = 0; i < DRAIN_PIECES && read_piece(&r->watches[kind]); i++)
             ;
+}
+
+static void linger(struct run *r)
+{
+    r->linger_at = clock_boot_ms() + RUN_LINGER_MS;
+    if (!r->killing && !pipes_are_closed(r))
+        runner_arm_timer(r->runner, r->linger_at);
+}
+
+void run_resume(struct run *r)
+{
+    if (!r->paused || output_is_full(r->output))
+        return;
+    r->paused = false;
+    watch_outputs(r, EPOLLIN);
+    if (r->exited && !r->over)
+        linger(r);
+}
+
+/* Input. */
+
+/* Writes what the pipe takes. */
+static void feed(struct run *r)
+{
+    struct run_watch *w = &r->watches[WATCH_STDIN];
+    while (w->fd >= 0 && r->input.len) {
+        ssize_t n = write(w->fd, r->input.p, r->input.len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0) { /* nobody reads it any more */
+            close_watch(w);
+            break;
+        }
+        memmove(r->input.p, r->input.p + n, r->input.len -= (size_t)n);
+    }
+    if (w->fd < 0)
+        r->input.len = 0;
+    if (!r->input.len && r->input_ended)
+        close_watch(w);
+    if (w->fd >= 0)
+        epoll_ctl(r->runner->epoll, EPOLL_CTL_MOD, w->fd,
+                  &(struct epoll_event){.events = r->input.len ? EPOLLOUT : 0, .data.ptr = w});
+}
+
+static void on_writable(struct run *r)
+{
+    feed(r);
+    if (!r->input.len && r->room)
+        r->room(r->arg);
+}
+
+size_t run_write(struct run *r, struct str data, bool is_end)
+{
+    size_t room = RUN_INPUT_LEN - r->input.len, len = data.len < room ? data.len : room;
+    if (r->watches[WATCH_STDIN].fd < 0 || r->input_ended)
+        return data.len;
+    buf_put(&r->input, data.p, len);
+    r->input_ended = is_end && len == data.len;
+    feed(r);
+    return len;
+}
+
+void run_signal(struct run *r, int number)
+{
+    if (!r->over && !r->exited)
+        kill(-r->orphans.leader, number);
 }
 
 static void set_limit_reason(struct run *r, enum limit_kind kind)
@@ -194,9 +270,8 @@ static void on_exit_of(struct run *r)
     r->timeout_at = r->cpu_at = INT64_MAX;
     if (!r->killing)
         look_for_limit(r);
-    r->linger_at = clock_boot_ms() + RUN_LINGER_MS;
-    if (!r->killing && !pipes_are_closed(r))
-        runner_arm_timer(r->runner, r->linger_at);
+    if (!r->paused)
+        linger(r);
     finish_if_over(r);
 }
 
@@ -215,7 +290,10 @@ static void on_events(uv_poll_t *poll, int status, int flags)
         struct run_watch *w = events[i].data.ptr;
         if (w->kind == WATCH_PROCESS)
             continue;
-        on_readable(w);
+        if (w->kind == WATCH_STDIN)
+            on_writable(w->run);
+        else
+            on_readable(w);
         events[i].data.ptr = NULL;
     }
     for (int i = 0; i < n; i++)
@@ -351,15 +429,9 @@ static void on_reaper(uv_timer_t *timer)
     rr->last_zombie = 0;
 }
 
-const struct run_output *run_output(const struct run *r, enum run_stream s)
-{
-    return &r->outputs[s];
-}
-
 void run_free(struct run *r)
 {
-    for (int i = 0; i < RUN_STREAMS; i++)
-        buf_release(&r->outputs[i].text);
+    buf_release(&r->input);
     free((char *)r->orphans.token);
     orphans_release(&r->orphans);
     free(r);

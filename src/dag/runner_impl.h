@@ -10,7 +10,7 @@
 
 enum { KERNEL_SIGNALS = 64 };
 
-enum { WATCH_STDOUT, WATCH_STDERR, WATCH_PROCESS, WATCHES };
+enum { WATCH_STDOUT, WATCH_STDERR, WATCH_PROCESS, WATCH_STDIN, WATCHES };
 
 struct run_watch {
     struct run *run;
@@ -21,8 +21,12 @@ struct run {
     struct runner *runner;
     struct run *next, *prev;
     struct run_watch watches[WATCHES];
-    struct run_output outputs[RUN_STREAMS];
-    size_t cap_len;
+    struct output *output;
+    bool paused; /* the output is full */
+    bool wide;   /* the pipes were made larger */
+    struct buf input; /* that the command has not taken */
+    bool input_ended;
+    run_room_fn *room;
     int log_fd;
     struct orphans orphans;
     run_done_fn *done;

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
+#include "dag/output_store.h"
 #include "dag/run_log.h"
 #include "server/auth.h"
 #include "server/ground.h"
@@ -44,14 +45,20 @@ void dag_wake_all(struct dag *d, const char *kind, int64_t number)
 static void on_printer(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
-    for (uint32_t i = 0; i < d->running.count; i++)
-        if (d->running.nodes[i]->run)
-            dag_wake_all(d, "output", (int64_t)d->running.nodes[i]->id);
+    for (uint32_t i = 0; i < d->running.count; i++) {
+        struct dag_node *n = d->running.nodes[i];
+        if (!n->out)
+            continue;
+        dag_wake_all(d, "output", (int64_t)n->id);
+        dag_wake_followers(d, n, true);
+    }
 }
 
 /* Requests that wait for output are woken 20 times a second at most, not with every line. */
-void dag_printed(struct dag *d)
+void dag_printed(struct dag *d, struct dag_node *n)
 {
+    if (n->followers)
+        dag_wake_followers(d, n, false);
     if (!d->closing && !uv_is_active((uv_handle_t *)&d->printer))
         UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
 }
@@ -88,6 +95,8 @@ void dag_publish(struct dag *d, struct dag_node *n)
         dag_wake_all(d, "ended", (int64_t)n->id);
         dag_wake_all(d, "output", (int64_t)n->id);
     }
+    if (n->followers && (node_state_is_terminal(shown) || shown == SHOWN_NONE))
+        dag_wake_followers(d, n, true);
     if (d->context->events)
         publish_event(d, n, shown == SHOWN_NONE ? "deleted" : node_state_name(shown));
 }
@@ -179,12 +188,16 @@ static void end_dag(struct dag *d, int err)
     d->ready = false;
     d->failing = 0;
     serve_agent_drop(d);
+    dag_end_followers(d);
     dag_drop_adds(d, err);
     dag_commit_drop_all(d, err);
     dag_publish(d, NULL); /* ends the requests that wait for nodes */
     for (int i = 0; i < BUCKET_KINDS; i++)
         map_release(&d->buckets[i]);
     map_release(&d->by_slot);
+    for (uint32_t i = 0; i < d->running.count; i++)
+        if (d->running.nodes[i]->agent > 0 && d->running.nodes[i]->out)
+            output_free(d->running.nodes[i]->out);
     d->running.count = d->parked.count = 0;
     d->timer_at = INT64_MAX;
     uv_timer_stop(&d->timer);
@@ -193,8 +206,13 @@ static void end_dag(struct dag *d, int err)
     graph_release(&d->graph);
 }
 
+void dag_ref(struct dag *d)
+{
+    d->open_handles++;
+}
+
 /* One handle less, or the read in flight has ended. The last one frees the DAG. */
-static void release(struct dag *d)
+void dag_unref(struct dag *d)
 {
     if (--d->open_handles)
         return;
@@ -235,7 +253,7 @@ static void leave_news(struct dag *d, struct dag_saved *saved, bool stopped)
 {
     LOCKED(&d->lock);
     dag_saved_free(d->saved);
-    d->saved = saved; /* when the DAG is closing, release() frees it */
+    d->saved = saved; /* when the DAG is closing, dag_unref() frees it */
     d->stopped |= stopped;
     if (!d->closing)
         uv_async_send(&d->wake);
@@ -284,13 +302,13 @@ static void after_read(uv_work_t *work, int status)
         log_error("%s", d->read_why.text);
         try_again(d);
     }
-    release(d);
+    dag_unref(d);
 }
 
 static void on_again(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
-    d->open_handles++;
+    dag_ref(d);
     d->reading.data = d;
     uv_queue_work(d->context->loop, &d->reading, work_read, after_read);
 }
@@ -367,8 +385,8 @@ static bool is_state(struct str word)
 
 static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state};
 
-static int64_t agent_jobs;
-static const char *log_dir;
+static int64_t agent_jobs, output_limit, output_total;
+static const char *log_dir, *output_dir;
 static struct policy policy;
 
 static const struct option OPTIONS[] = {
@@ -380,12 +398,26 @@ static const struct option OPTIONS[] = {
     {"log-dir", "DIR",
      "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
      option_text, &log_dir},
+    {"output-dir", "DIR",
+     "Keep what commands print in this directory. Default: DATA/output; on an ensemble\n"
+     "the beginning and the end of it, there. Agents may share it.",
+     option_text, &output_dir},
+    {"output-limit", "SIZE",
+     "Keep so much of what a run prints: the beginning and the end, half of it each.\n"
+     "Default: 1GiB.",
+     option_size, &output_limit, OUTPUT_LIMIT_MIN, INT64_C(1) << 50, .initial = "1GiB",
+     .flags = OPTION_RELOADS},
+    {"output-total", "SIZE",
+     "Remove the oldest when the outputs of all runs need more than this; 0: never.\n"
+     "Default: 16GiB.",
+     option_size, &output_total, 0, INT64_C(1) << 50, .initial = "16GiB",
+     .flags = OPTION_RELOADS},
     POLICY_OPTIONS(policy),
 };
 
 static void on_closed(uv_handle_t *handle)
 {
-    release(handle->data);
+    dag_unref(handle->data);
 }
 
 static void module_close(void *module)
@@ -404,6 +436,7 @@ static void module_close(void *module)
     d->context->dag = NULL;
     end_dag(d, DROVER_CLOSED);
     runner_close(d->agent.runner);
+    output_store_close(d->outputs);
     d->context->policy = NULL;
     policy_close(d->policy);
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
@@ -417,6 +450,7 @@ static struct dag *open_dag(struct context *h)
     d->log_dir = log_dir;
     d->policy = &policy;
     d->jobs = serve_agent_jobs(agent_jobs);
+    d->output_limit = output_limit;
     d->timer_at = INT64_MAX;
     d->adding_end = &d->adding;
     d->agent.ahead_last = &d->agent.ahead;
@@ -440,6 +474,19 @@ static struct dag *open_dag(struct context *h)
     return d;
 }
 
+/* Files beside the keeper's data, or where the option says. */
+static int open_outputs(struct dag *d, struct err_info *ret_error)
+{
+    CLEANUP(buf_release) struct buf dir = {0};
+    const struct context *h = d->context;
+    if (!output_dir && !h->data_dir)
+        return 0;
+    buf_printf(&dir, "%s%s", output_dir ? output_dir : h->data_dir, output_dir ? "" : "/output");
+    struct output_store_options o = {
+        .dir = buf_text(&dir), .total = output_total, .is_shared = h->leader != NULL};
+    return output_store_open(&o, &d->outputs, ret_error);
+}
+
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     if (log_dir)
@@ -447,9 +494,11 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     TRY(policy_open(&policy, agent_jobs != 0, ret_error));
     h->policy = &policy;
     struct dag *d = open_dag(h);
+    int err = open_outputs(d, ret_error);
     if (h->events)
         events_know(h->events, &EVENT_WORDS);
-    int err = h->leader ? 0 : read_first(d, ret_error);
+    if (!err && !h->leader)
+        err = read_first(d, ret_error);
     if (h->leader)
         leader_follow(h->leader,
                       &(struct leader_follower){.lead = on_lead, .stop = on_stop, .arg = d});
@@ -471,6 +520,9 @@ static void module_reload(void *module)
 {
     struct dag *d = module;
     d->jobs = serve_agent_jobs(agent_jobs);
+    d->output_limit = output_limit;
+    if (d->outputs)
+        output_store_set_total(d->outputs, output_total);
     dag_soon(d);
 }
 

@@ -88,6 +88,9 @@ struct dag {
     uint32_t jobs; /* of the built-in agent */
     struct policy *policy;
     const char *log_dir; /* for the output of its runs; NULL: none */
+    struct output_store *outputs; /* files with what commands printed; NULL: values have it */
+    int64_t output_limit;         /* of a run */
+    struct output_stream *streams; /* requests that read outputs: http_output.c */
     struct graph graph;
     uint64_t last_id; /* of the graph before this one */
     bool ready, closing;
@@ -143,8 +146,18 @@ void dag_saved_free(struct dag_saved *saved); /* NULL: does nothing */
 /* Takes saved. */
 void dag_begin(struct dag *d, struct dag_saved *saved);
 
-/* A run of the built-in agent has new output. */
-void dag_printed(struct dag *d);
+/* A run has new output. */
+void dag_printed(struct dag *d, struct dag_node *n);
+
+/* http_output.c: requests that follow an output go on: all, or those for which there is much. */
+void dag_wake_followers(struct dag *d, struct dag_node *n, bool all);
+void dag_beat_followers(struct dag *d);
+void dag_end_followers(struct dag *d); /* the DAG is stopped */
+
+/* http_input.c: a run begins; when to call it again; the command may take more input. */
+void dag_attach(struct dag *d, struct dag_node *n);
+int64_t dag_attach_tick(struct dag *d, struct dag_node *n, int64_t now_ms);
+void dag_feed(struct dag *d, struct dag_node *n);
 
 /*
  * The published state of a node has changed, or a node is about to be removed (its state is then
@@ -171,6 +184,7 @@ void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg);
 bool dag_lives(const struct dag *d, uint64_t first_id, uint64_t count);
 
 void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg);
+void dag_signal(struct dag *d, struct dag_node *n, int number, dag_done_fn *done, void *arg);
 int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_info *e);
 void dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg); /* after that */
 
@@ -195,6 +209,19 @@ extern const char *const DAG_OUTPUTS[RUN_STREAMS]; /* the data keys of the outpu
 
 /* The value of an output of the current run; that of an earlier run is emptied. */
 struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_stream s);
+
+/*
+ * run_output.c: the output of a run, from its start to its end. `tick` returns when it is to be
+ * called again; `end` takes the output.
+ */
+struct output *dag_output_new(struct dag *d, struct dag_node *n);
+struct output *dag_output_continue(struct dag *d, struct dag_node *n);
+void dag_output_printed(struct dag *d, struct dag_node *n);
+int64_t dag_output_tick(struct dag *d, struct dag_node *n, int64_t now_ms);
+void dag_output_end(struct dag *d, struct dag_node *n, struct output *o);
+void dag_output_drop(struct dag *d, struct dag_node *n);    /* with its file */
+void dag_output_recover(struct dag *d, struct dag_node *n); /* the run was lost in a crash */
+void dag_output_know(struct dag *d);                        /* all nodes are loaded */
 
 /* Ends the run of a node. */
 void dag_end_run(struct dag *d, struct dag_node *n, const struct run_end *end, dag_done_fn *done,
@@ -330,10 +357,12 @@ struct dag_in {
     const struct str *types, *states, *metadata;
     size_t id_count, type_count, state_count, metadata_count;
     struct str new_id, start, pid, reason, outputs[RUN_STREAMS];
-    int64_t limit, wait, timeout, clientid, task, attempt, after, status;
+    int64_t limit, last, wait, timeout, clientid, task, attempt, after, status, from, to, at;
     const struct json *value, *nodes;
-    int how; /* enum run_how */
-    bool chain;
+    int how;            /* enum run_how */
+    int stream, format; /* of an output */
+    int signal;         /* 0: end them */
+    bool chain, follow, attach, end;
 };
 
 struct route_table dag_routes(void *dag);
@@ -348,6 +377,10 @@ struct dag_call {
     int err;
     struct buf out;
 };
+
+/* While a thread works for it, the DAG is not freed. */
+void dag_ref(struct dag *d);
+void dag_unref(struct dag *d);
 
 struct dag_call *dag_call_new(struct http_request *r);
 void dag_call_free(struct dag_call *c); /* the request was answered, or its client has left */
@@ -391,12 +424,10 @@ void http_member_id(struct buf *b, const char *name, uint64_t id);
 /* Metadata as JSON, of the fields in the set; ~0u: all. */
 void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, unsigned fields);
 
-/* The output of a run in this process, or NULL. */
-const struct run_output *node_live(const struct dag_node *n, struct str key);
-
 /* Handlers, by file. */
 route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
 route_fn http_get_keys, http_get_value, http_put_value;
+route_fn http_get_output, http_post_output, http_post_stdin, http_get_stdin;
 route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
 route_fn http_post_start, http_get_kills, http_post_done;
 

@@ -1,0 +1,373 @@
+/*
+ * GET /v1/nodes/{id}/output: what a node printed, as bytes or as records (output_format.h), a piece
+ * at a time: the next one is read when the client has taken the one before. Pieces that may have to
+ * come from a disk are read by a worker thread.
+ *
+ * A request that follows waits, when it has everything, for the node to print more, and ends when
+ * the node has ended. It is woken at once if there is much, else with all others a few times a
+ * second.
+ *
+ * Offsets count what was printed, also what was not kept. A range (206) is answered only if all of
+ * the output was kept, so that it has as many bytes as it says.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/uv_check.h"
+#include "dag/http_input.h"
+#include "dag/output_read.h"
+
+enum {
+    PIECE_LEN = 256 * 1024,
+    MUCH_LEN = 64 * 1024,
+    BEAT_MS = 10 * 1000, /* records only: so often the client hears from us */
+    TRIES_MAX = 3,
+};
+
+struct output_stream {
+    struct output_stream *next, **link; /* of all */
+    struct dag *dag;
+    struct http_request *request; /* NULL: the client has left */
+    uv_work_t work;
+    struct output_read read;
+    uint64_t told_run; /* the run of the last AT */
+    bool begun, follows, waits, working;
+    struct attach_guest guest; /* if it attaches */
+    int tries;
+    int64_t sent_ms;
+};
+
+static void stream_free(struct output_stream *s)
+{
+    struct dag_node *n = graph_find(&s->dag->graph, s->read.node);
+    *s->link = s->next;
+    if (s->next)
+        s->next->link = s->link;
+    if (s->waits && n && n->followers)
+        n->followers--;
+    attach_leave(s->dag, n, &s->guest);
+    output_read_release(&s->read);
+    free(s);
+}
+
+static void on_gone(struct http_request *r)
+{
+    struct output_stream *s = r->handler_data;
+    s->request = NULL;
+    if (!s->working)
+        stream_free(s);
+}
+
+/* The answer so far is not all: the client must not take it for that. */
+static void give_up(struct output_stream *s, int err, const char *why)
+{
+    struct http_request *r = s->request;
+    r->gone = NULL;
+    if (s->begun)
+        http_stream_abort(r);
+    else if (err == DROVER_NO_NODE)
+        http_reply_error(r, 410, why);
+    else
+        http_reply_err(r, err, why);
+    stream_free(s);
+}
+
+static void end(struct output_stream *s)
+{
+    s->request->gone = NULL;
+    http_stream_end(s->request);
+    stream_free(s);
+}
+
+static void go_on(struct output_stream *s);
+
+static void on_drained(struct http_request *r)
+{
+    r->drained = NULL;
+    go_on(r->handler_data);
+}
+
+/* Where the next record stands, first and when another run begins. */
+static void put_at(struct output_stream *s)
+{
+    struct output_read *o = &s->read;
+    if (o->want.form != OUTPUT_CHUNKS || (s->told_run == o->run && s->told_run))
+        return;
+    uint64_t numbers[3] = {o->want.stream == RUN_STDERR ? 0 : o->want.next,
+                           o->want.stream == RUN_STDERR ? o->want.next : 0, o->run};
+    output_put_numbers(&o->piece, OUTPUT_AT, clock_wall_ms(), numbers);
+    s->told_run = o->run;
+}
+
+/* False: the stream has ended. */
+static bool send_piece(struct output_stream *s)
+{
+    struct http_request *r = s->request;
+    if (!http_stream_send(r, buf_str(&s->read.piece))) {
+        stream_free(s);
+        return false;
+    }
+    s->sent_ms = clock_boot_ms();
+    s->read.piece.len = 0;
+    r->drained = on_drained;
+    return true;
+}
+
+static void wait(struct output_stream *s, struct dag_node *n)
+{
+    if (!s->waits)
+        n->followers++;
+    s->waits = true;
+}
+
+/* What was read is sent; when there was nothing, it waits or ends. */
+static void after_look(struct output_stream *s)
+{
+    struct output_read *o = &s->read;
+    struct dag_node *n = s->dag->ready ? graph_find(&s->dag->graph, o->node) : NULL;
+    if (o->err == DROVER_DAMAGED && o->place == OUTPUT_LIVE && s->tries++ < TRIES_MAX) {
+        go_on(s);
+        return;
+    }
+    if (o->err == DROVER_NO_NODE && o->reads_keeper && s->tries++ < TRIES_MAX) {
+        go_on(s); /* the value was replaced meanwhile */
+        return;
+    }
+    if (o->err) {
+        give_up(s, o->err, o->why.text);
+        return;
+    }
+    if (n && n->out && n->out->run == o->run)
+        attach_read(s->dag, n, &s->guest, o->want.next);
+    s->tries = 0;
+    if (o->piece.len)
+        send_piece(s);
+    else if (n && s->follows && !o->ended && o->want.next < o->want.end)
+        wait(s, n);
+    else
+        end(s);
+}
+
+static void work_read(uv_work_t *work)
+{
+    output_read_more(&((struct output_stream *)work->data)->read);
+}
+
+static void after_read(uv_work_t *work, int status)
+{
+    struct output_stream *s = work->data;
+    (void)status; /* nobody cancels it */
+    struct dag *d = s->dag;
+    s->working = false;
+    if (s->request)
+        after_look(s);
+    else
+        stream_free(s);
+    dag_unref(d);
+}
+
+static void go_on(struct output_stream *s)
+{
+    if (!output_read_look(&s->read)) {
+        give_up(s, s->dag->ready ? DROVER_NO_NODE : DROVER_CLOSED, "the node was removed");
+        return;
+    }
+    if (s->read.place != OUTPUT_NOWHERE)
+        put_at(s);
+    if (output_read_is_near(&s->read)) {
+        output_read_more(&s->read);
+        after_look(s);
+        return;
+    }
+    s->working = true;
+    dag_ref(s->dag);
+    s->work.data = s;
+    UV_CHECK(uv_queue_work(s->dag->context->loop, &s->work, work_read, after_read));
+}
+
+/* Waking. */
+
+static void wake(struct output_stream *s, struct dag_node *n)
+{
+    s->waits = false;
+    if (n && n->followers)
+        n->followers--;
+    go_on(s);
+}
+
+void dag_wake_followers(struct dag *d, struct dag_node *n, bool all)
+{
+    for (struct output_stream *s = d->streams, *next; s && n->followers; s = next) {
+        next = s->next;
+        const struct output_want *w = &s->read.want;
+        if (s->waits && s->read.node == n->id &&
+            (all || (n->out && output_offset(&n->out->total, w->stream) - w->next >= MUCH_LEN)))
+            wake(s, n);
+    }
+}
+
+void dag_end_followers(struct dag *d)
+{
+    for (struct output_stream *s = d->streams, *next; s; s = next) {
+        next = s->next;
+        s->guest.attached = false; /* the nodes are gone */
+        if (s->waits) {
+            s->waits = false;
+            give_up(s, DROVER_CLOSED, NULL);
+        }
+    }
+}
+
+/* Clients that read records know by them that the server is there. */
+void dag_beat_followers(struct dag *d)
+{
+    int64_t now = clock_boot_ms();
+    for (struct output_stream *s = d->streams, *next; s; s = next) {
+        next = s->next;
+        if (!s->waits || s->read.want.form != OUTPUT_CHUNKS || now - s->sent_ms < BEAT_MS)
+            continue;
+        s->told_run = 0;
+        put_at(s);
+        struct http_request *r = s->request;
+        if (s->read.piece.len && send_piece(s))
+            r->drained = NULL; /* it still waits */
+    }
+}
+
+/* Asking. */
+
+struct byte_range {
+    bool given, none;     /* none: it begins behind the end */
+    uint64_t first, last; /* last: exclusive */
+};
+
+static bool read_number(struct str text, uint64_t *ret_number)
+{
+    *ret_number = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.p[i] < '0' || text.p[i] > '9' || *ret_number > UINT64_MAX / 100)
+            return false;
+        *ret_number = *ret_number * 10 + (uint64_t)(text.p[i] - '0');
+    }
+    return text.len > 0;
+}
+
+/* "bytes=5-9", "bytes=5-", "bytes=-5". Anything else, several ranges too, is ignored. */
+static struct byte_range read_range(const struct http_request *r, uint64_t total)
+{
+    const struct str *field = head_field(&r->head, "Range");
+    struct byte_range range = {0};
+    if (!field || !str_starts(*field, STR("bytes=")))
+        return range;
+    struct str last = {field->p + 6, field->len - 6}, first = str_cut(&last, '-');
+    uint64_t from = 0, to = 0;
+    bool has_first = read_number(first, &from), has_last = last.p && read_number(last, &to);
+    if (!last.p || (first.len && !has_first) || (last.len && !has_last) ||
+        (!has_first && !has_last) || (has_first && has_last && to < from))
+        return range;
+    range.given = true;
+    if (!has_first) {
+        range.first = to < total ? total - to : 0;
+        range.last = total;
+        range.none = !to || !total;
+        return range;
+    }
+    range.first = from;
+    range.last = has_last && to < total ? to + 1 : total;
+    range.none = from >= total;
+    return range;
+}
+
+static void add_number(struct http_request *r, const char *name, uint64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, number);
+    http_add_header(r, name, str_of(text));
+}
+
+/* Headers, and the part that is wanted. False after an answer. */
+static bool begin(struct http_request *r, struct output_stream *s)
+{
+    const struct dag_in *in = r->in;
+    struct output_read *o = &s->read;
+    uint64_t total = output_offset(&o->total, o->want.stream);
+    struct byte_range range = {0};
+    char text[80];
+
+    if (o->want.form == OUTPUT_BYTES && !in->from && !in->to && !s->follows && !o->missing)
+        range = read_range(r, total);
+    add_number(r, "Drover-Output-Length", total);
+    if (o->missing)
+        add_number(r, "Drover-Output-Missing", o->missing);
+    if (range.given && range.none) {
+        snprintf(text, sizeof text, "bytes */%" PRIu64, total);
+        http_add_header(r, "Content-Range", str_of(text));
+        http_reply_errorf(r, 416, "the output has %" PRIu64 " bytes", total);
+        return false;
+    }
+    if (range.given) {
+        snprintf(text, sizeof text, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, range.first,
+                 range.last - 1, total);
+        http_add_header(r, "Content-Range", str_of(text));
+        o->want.next = range.first;
+        o->want.end = range.last;
+    } else {
+        uint64_t back = (uint64_t)-in->from;
+        o->want.next = in->from >= 0 ? (uint64_t)in->from : back < total ? total - back : 0;
+        o->want.end = in->to ? (uint64_t)in->to : s->follows ? INT64_MAX : total;
+    }
+    http_add_header(r, "Accept-Ranges", STR("bytes"));
+    if (!http_stream_begin_with(r, range.given ? 206 : 200, "application/octet-stream"))
+        return false;
+    s->begun = true;
+    return true;
+}
+
+static struct output_stream *stream_new(struct dag *d, struct http_request *r,
+                                        const struct dag_node *n)
+{
+    const struct dag_in *in = r->in;
+    static const enum run_stream streams[] = {RUN_MIXED, RUN_STDOUT, RUN_STDERR};
+    struct output_stream *s = mem_zalloc(sizeof *s);
+    *s = (struct output_stream){.dag = d, .request = r, .follows = in->follow || in->attach};
+    output_read_init(&s->read, d, n, streams[in->stream],
+                     in->format ? OUTPUT_CHUNKS : OUTPUT_BYTES);
+    s->read.max = PIECE_LEN;
+    s->next = d->streams;
+    s->link = &d->streams;
+    if (s->next)
+        s->next->link = &s->next;
+    d->streams = s;
+    return s;
+}
+
+void http_get_output(struct http_request *r)
+{
+    const struct dag_in *in = r->in;
+    struct dag *d = r->arg;
+    struct dag_node *n = http_node(r);
+    if (!n)
+        return;
+    if (in->attach && (in->stream || !dag_may_change(r, n))) {
+        if (in->stream)
+            http_reply_field(r, "attach", "attach needs the stream mixed");
+        return;
+    }
+    if ((in->follow || in->attach) && !http_may_wait(r))
+        return;
+    struct output_stream *s = stream_new(d, r, n);
+    output_read_look(&s->read);
+    if (!begin(r, s)) {
+        stream_free(s);
+        return;
+    }
+    r->handler_data = s;
+    r->gone = on_gone;
+    if (in->attach)
+        attach_enter(d, n, &s->guest);
+    go_on(s);
+}
