@@ -7,6 +7,11 @@
  * the node has ended. It is woken at once if there is much, else with all others a few times a
  * second.
  *
+ * A client that has everything gets the next piece as it is printed, without a detour through the
+ * file. One that takes much (FAST_LEN in WINDOW_MS) but not as much as the command prints is waited
+ * for, so that it does not fall behind: the command waits as if it wrote to a pipe. A slow one does
+ * not slow down a command: it falls behind, and may miss what the limit cuts.
+ *
  * Offsets count what was printed, also what was not kept. A range (206) is answered only if all of
  * the output was kept, so that it has as many bytes as it says.
  */
@@ -26,6 +31,10 @@ enum {
     MUCH_LEN = 64 * 1024,
     BEAT_MS = 10 * 1000, /* records only: so often the client hears from us */
     TRIES_MAX = 3,
+    UNSENT_MAX = 512 * 1024, /* while more waits for the client, nothing is passed on directly */
+    BEHIND_LEN = 8 * 1024 * 1024,
+    FAST_LEN = 8 * 1024 * 1024,
+    WINDOW_MS = 100,
 };
 
 struct output_stream {
@@ -39,6 +48,9 @@ struct output_stream {
     struct attach_guest guest; /* if it attaches */
     int tries;
     int64_t sent_ms;
+    int64_t window_ms;      /* since then: */
+    uint64_t window_len;    /* so much was sent */
+    bool is_fast;           /* in the window before */
 };
 
 static void stream_free(struct output_stream *s)
@@ -84,6 +96,7 @@ static void end(struct output_stream *s)
 }
 
 static void go_on(struct output_stream *s);
+static void hold_back(struct dag *d, struct dag_node *n);
 
 static void on_drained(struct http_request *r)
 {
@@ -103,6 +116,17 @@ static void put_at(struct output_stream *s)
     s->told_run = o->run;
 }
 
+static void note_sent(struct output_stream *s, size_t len)
+{
+    s->sent_ms = clock_boot_ms();
+    s->window_len += len;
+    if (s->sent_ms - s->window_ms < WINDOW_MS)
+        return;
+    s->is_fast = s->sent_ms - s->window_ms < 2 * WINDOW_MS && s->window_len >= FAST_LEN;
+    s->window_ms = s->sent_ms;
+    s->window_len = 0;
+}
+
 /* False: the stream has ended. */
 static bool send_piece(struct output_stream *s)
 {
@@ -111,7 +135,7 @@ static bool send_piece(struct output_stream *s)
         stream_free(s);
         return false;
     }
-    s->sent_ms = clock_boot_ms();
+    note_sent(s, s->read.piece.len);
     s->read.piece.len = 0;
     r->drained = on_drained;
     return true;
@@ -141,8 +165,11 @@ static void after_look(struct output_stream *s)
         give_up(s, o->err, o->why.text);
         return;
     }
-    if (n && n->out && n->out->run == o->run)
+    if (n && n->out && n->out->run == o->run) {
         attach_read(s->dag, n, &s->guest, o->want.next);
+        if (n->run)
+            hold_back(s->dag, n);
+    }
     s->tries = 0;
     if (o->piece.len)
         send_piece(s);
@@ -187,6 +214,64 @@ static void go_on(struct output_stream *s)
     dag_ref(s->dag);
     s->work.data = s;
     UV_CHECK(uv_queue_work(s->dag->context->loop, &s->work, work_read, after_read));
+}
+
+/* Passing on what was printed just now. */
+
+static bool is_next(const struct output_stream *s, const struct dag_node *n, enum run_stream from)
+{
+    const struct output_want *w = &s->read.want;
+    return s->waits && s->read.node == n->id && s->told_run == n->out->run &&
+           s->read.place == OUTPUT_LIVE && (w->stream == RUN_MIXED || w->stream == from) &&
+           w->next + n->out->last.len == output_offset(&n->out->total, w->stream) &&
+           output_offset(&n->out->total, w->stream) <= w->end &&
+           http_stream_unsent(s->request) < UNSENT_MAX;
+}
+
+/* In order behind what was sent before: it waits, so that is all. */
+static void pass_on(struct output_stream *s, struct dag_node *n)
+{
+    const struct output *o = n->out;
+    struct http_request *r = s->request;
+    struct str head = {o->last_head, OUTPUT_HEAD_LEN};
+    if ((s->read.want.form == OUTPUT_CHUNKS && !http_stream_send(r, head)) ||
+        !http_stream_send(r, o->last)) {
+        stream_free(s);
+        return;
+    }
+    s->read.want.next += o->last.len;
+    note_sent(s, o->last.len);
+    attach_read(s->dag, n, &s->guest, s->read.want.next);
+}
+
+/* Whether the command is to wait for somebody who reads fast. */
+static void hold_back(struct dag *d, struct dag_node *n)
+{
+    bool waits = false;
+    int64_t now = clock_boot_ms();
+    for (const struct output_stream *s = d->streams; s; s = s->next) {
+        const struct output_want *w = &s->read.want;
+        waits |= s->read.node == n->id && s->is_fast && s->follows &&
+                 now - s->window_ms < 2 * WINDOW_MS &&
+                 output_offset(&n->out->total, w->stream) - w->next > BEHIND_LEN;
+    }
+    run_pause(n->run, waits);
+    if (waits)
+        dag_soon_printed(d); /* it may stop to read */
+}
+
+void dag_pass_on(struct dag *d, struct dag_node *n)
+{
+    struct output *o = n->out;
+    bool any = false;
+    for (struct output_stream *s = d->streams, *next; s; s = next) {
+        next = s->next;
+        any |= s->read.node == n->id;
+        if (o->last.len && n->followers && is_next(s, n, (enum run_stream)o->last_head[12]))
+            pass_on(s, n);
+    }
+    if (any && n->run)
+        hold_back(d, n);
 }
 
 /* Waking. */

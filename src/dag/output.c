@@ -52,7 +52,7 @@ static bool is_before(const struct output_at *a, const struct output_at *b)
 static void ring_put(struct output *o, enum run_stream s, struct str data, int64_t now_ms)
 {
     output_put_record(&o->ring, (enum output_kind)s, now_ms, data);
-    if (o->ring.len < 2 * o->ring_max)
+    if (o->ring.len < o->ring_max + o->ring_max / 4)
         return;
     size_t at = 0;
     while (o->ring.len - at > o->ring_max) {
@@ -241,9 +241,8 @@ static bool unring(struct output *o, int64_t now_ms)
 
 static void put_file(struct output *o, enum run_stream s, struct str data, int64_t now_ms)
 {
-    char head[OUTPUT_HEAD_LEN];
-    struct iovec parts[] = {{head, sizeof head}, {(char *)data.p, data.len}};
-    output_make_head(head, (enum output_kind)s, now_ms, data);
+    struct iovec parts[] = {{o->last_head, OUTPUT_HEAD_LEN}, {(char *)data.p, data.len}};
+    output_make_head(o->last_head, (enum output_kind)s, now_ms, data);
     mark(o);
     if (!append(o, parts, 2)) {
         if (o->marks.all[o->marks.count - 1].file_at == o->file_len)
@@ -255,6 +254,7 @@ static void put_file(struct output *o, enum run_stream s, struct str data, int64
     }
     o->total.of[s] += data.len;
     o->memory_at = o->total;
+    o->last = data;
     if (!keep_limit(o, now_ms)) {
         o->ring_is_last = true;
         ring_begin(o, now_ms);
@@ -318,11 +318,14 @@ static void put_piece(struct output *o, enum run_stream s, struct str data, int6
 
 void output_put(struct output *o, enum run_stream s, struct str data, int64_t now_ms)
 {
+    o->last = (struct str){0};
     while (data.len) {
         struct str piece = {data.p, data.len < OUTPUT_DATA_MAX ? data.len : OUTPUT_DATA_MAX};
         put_piece(o, s, piece, now_ms);
         data.p += piece.len;
         data.len -= piece.len;
+        if (data.len)
+            o->last = (struct str){0}; /* the last piece is not all */
     }
 }
 
@@ -403,8 +406,10 @@ bool output_is_full(const struct output *o)
 {
     if (!o->is_held)
         return false;
-    if (o->ringing)
-        return o->ring.len >= o->ring_max && is_before(&o->held_at, &o->total);
+    if (o->ringing) /* what goes next is in the first half */
+        return o->ring.len >= o->ring_max &&
+               output_offset(&o->held_at, RUN_MIXED) <
+                   output_offset(&o->ring_at, RUN_MIXED) + o->ring_max / 2;
     if (!o->gap_file_at || o->file_len - o->tail_file_at <= o->limit / 2 - o->mark_every)
         return false;
     const struct output_mark *m = next_tail(o);

@@ -57,6 +57,9 @@ struct output {
     bool ringing;
     bool ring_is_last; /* the file cannot go on before the end of the run */
 
+    char last_head[OUTPUT_HEAD_LEN]; /* of the last piece, if it went to the file */
+    struct str last;                 /* its data, until output_put() returns to who called it */
+
     uint64_t file_len;
     struct output_marks marks;
     uint64_t mark_every;

@@ -53,7 +53,9 @@ static void take_data(struct output_want *w, const struct output_record *r, uint
         data.p += w->next - offset;
         data.len -= (size_t)(w->next - offset);
     }
-    if (w->form == OUTPUT_CHUNKS)
+    if (w->form == OUTPUT_CHUNKS && data.len == r->data.len)
+        buf_put(out, data.p - OUTPUT_HEAD_LEN, OUTPUT_HEAD_LEN + data.len);
+    else if (w->form == OUTPUT_CHUNKS)
         output_put_record(out, r->kind, r->time_ms, data);
     else
         buf_put_str(out, data);
@@ -71,9 +73,10 @@ int output_take(struct output_want *w, struct str records, struct output_at *at,
     *ret_used = 0;
     while (*ret_used < records.len && out->len < max && w->next < w->end) {
         struct output_record r;
+        bool heads_only = w->form == OUTPUT_CHUNKS; /* whoever gets them compares the sums */
         ssize_t len =
-            output_read_record(records.p + *ret_used, records.len - *ret_used, false, &r);
-        if (len <= 0 || r.kind == OUTPUT_AT)
+            output_read_record(records.p + *ret_used, records.len - *ret_used, heads_only, &r);
+        if (len <= 0 || !r.data.p || r.kind == OUTPUT_AT)
             return DROVER_DAMAGED;
         *ret_used += (size_t)len;
         if (r.kind == OUTPUT_GAP) {

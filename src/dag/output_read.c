@@ -136,6 +136,7 @@ bool output_read_look(struct output_read *o)
     const struct dag *d = o->dag;
     const struct dag_node *n = d->ready ? graph_find(&d->graph, o->node) : NULL;
     output_view_release(&o->view);
+    o->view = (struct output_view){.fd = -1};
     o->piece.len = 0;
     o->err = 0;
     o->reads_keeper = false;

@@ -105,7 +105,7 @@ static int seal_file(struct output_store *s, struct output_file *f, const char *
     }
     output_store_grew(s, len);
     if (!unlink(buf_text(&raw)))
-        output_store_shrank(s, (uint64_t)st.st_blocks * 512);
+        output_store_shrank(s, output_store_size(&st, false));
     return 0;
 }
 
@@ -135,7 +135,7 @@ static bool remove_path(struct output_store *s, const char *path)
     struct stat st;
     if (stat(path, &st) || unlink(path))
         return false;
-    output_store_shrank(s, (uint64_t)st.st_blocks * 512);
+    output_store_shrank(s, output_store_size(&st, strstr(path, OUTPUT_SUFFIX_SEALED) != NULL));
     return true;
 }
 
@@ -233,7 +233,8 @@ static bool know_file(struct output_store *s, const struct listed *one, void *ar
         return true;
     put_path(s, one, &path);
     if (!stat(buf_text(&path), &st))
-        atomic_fetch_add(&s->used, (uint64_t)st.st_blocks * 512);
+        atomic_fetch_add(&s->used, (int64_t)output_store_size(
+                                      &st, !strcmp(one->suffix, OUTPUT_SUFFIX_SEALED)));
     if (!strcmp(one->suffix, SUFFIX_TEMPORARY) || (!known && !s->is_shared))
         remove_path(s, path.p);
     else if (!strcmp(one->suffix, OUTPUT_SUFFIX_RAW) && !s->is_shared)
@@ -246,7 +247,7 @@ static bool evict_file(struct output_store *s, const struct listed *one, void *a
 {
     CLEANUP(buf_release) struct buf path = {0};
     (void)arg;
-    if (!s->total || atomic_load(&s->used) <= (uint64_t)s->total / 10 * 9)
+    if (!s->total || atomic_load(&s->used) <= s->total / 10 * 9)
         return false;
     put_path(s, one, &path);
     if (!strcmp(one->suffix, OUTPUT_SUFFIX_SEALED) && remove_path(s, buf_text(&path)))

@@ -51,14 +51,20 @@ void output_store_failed(struct output_store *s, int error)
 
 void output_store_grew(struct output_store *s, uint64_t len)
 {
-    atomic_fetch_add(&s->used, len);
-    if (s->total && atomic_load(&s->used) > (uint64_t)s->total && !atomic_exchange(&s->full, true))
+    atomic_fetch_add(&s->used, (int64_t)len);
+    if (s->total && atomic_load(&s->used) > s->total && !atomic_exchange(&s->full, true))
         output_store_wake(s);
 }
 
 void output_store_shrank(struct output_store *s, uint64_t len)
 {
-    atomic_fetch_sub(&s->used, len);
+    atomic_fetch_sub(&s->used, (int64_t)len);
+}
+
+uint64_t output_store_size(const struct stat *st, bool sealed)
+{
+    uint64_t len = (uint64_t)st->st_size, blocks = (uint64_t)st->st_blocks * 512;
+    return !sealed && blocks < len ? blocks : len;
 }
 
 void output_store_count_missing(struct output_store *s, uint64_t bytes)
@@ -68,7 +74,8 @@ void output_store_count_missing(struct output_store *s, uint64_t bytes)
 
 struct output_store_numbers output_store_numbers(const struct output_store *s)
 {
-    return (struct output_store_numbers){atomic_load(&s->used), atomic_load(&s->missing),
+    int64_t used = atomic_load(&s->used);
+    return (struct output_store_numbers){used > 0 ? (uint64_t)used : 0, atomic_load(&s->missing),
                                          atomic_load(&s->removed)};
 }
 

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #include "dag/output_store.h"
 
@@ -23,7 +24,8 @@ struct output_store {
     bool is_shared;
     int64_t opened_ms, warned_ms;
     uint64_t last_run;
-    atomic_uint_fast64_t used, missing, removed;
+    _Atomic int64_t used; /* bytes in files, about: holes are whole pages */
+    atomic_uint_fast64_t missing, removed;
     atomic_bool full, stopping;
 
     pthread_t thread;
@@ -36,6 +38,8 @@ struct output_store {
 void *output_store_main(void *store);
 void output_store_queue(struct output_store *s, enum output_job_kind kind, uint64_t node,
                         uint64_t run);
+/* What a file counts for: its length without holes. Sealed ones have none. */
+uint64_t output_store_size(const struct stat *st, bool sealed);
 void output_store_wake(struct output_store *s);
 
 #endif

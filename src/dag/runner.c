@@ -116,16 +116,21 @@ static void widen_pipes(struct run *r)
             fcntl(r->watches[kind].fd, F_SETPIPE_SZ, RUN_PIPE_LEN);
 }
 
+static void pause_outputs(struct run *r)
+{
+    if (!r->paused)
+        watch_outputs(r, 0);
+    r->paused = true;
+}
+
 static void append_output(struct run *r, enum run_stream s, const char *p, size_t len)
 {
     output_put(r->output, s, (struct str){p, len}, clock_wall_ms());
     run_log_put(&r->log_fd, p, len);
     if (!r->wide && output_offset(&r->output->total, RUN_MIXED) > RUN_PRINTS_MUCH)
         widen_pipes(r);
-    if (!output_is_full(r->output))
-        return;
-    r->paused = true;
-    watch_outputs(r, 0);
+    if (output_is_full(r->output))
+        pause_outputs(r);
 }
 
 /* Reads once. Returns whether it has read something. */
@@ -167,12 +172,21 @@ static void linger(struct run *r)
 
 void run_resume(struct run *r)
 {
-    if (!r->paused || output_is_full(r->output))
+    if (!r->paused || r->stopping || output_is_full(r->output))
         return;
     r->paused = false;
     watch_outputs(r, EPOLLIN);
     if (r->exited && !r->over)
         linger(r);
+}
+
+void run_pause(struct run *r, bool pauses)
+{
+    r->stopping = pauses;
+    if (pauses && !r->exited)
+        pause_outputs(r);
+    else
+        run_resume(r);
 }
 
 /* Input. */

@@ -38,7 +38,7 @@
 enum {
     RUN_GRACE_MS = 5000,         /* between SIGTERM and SIGKILL */
     RUN_LINGER_MS = 500,         /* after the exit, while descendants hold a pipe open */
-    RUN_PIECE_LEN = 128 * 1024,  /* read from a pipe in one loop iteration */
+    RUN_PIECE_LEN = 256 * 1024,  /* read from a pipe in one loop iteration */
     RUN_INPUT_LEN = 256 * 1024,  /* of standard input, that the command has not read */
     RUN_PIPE_LEN = 1024 * 1024,  /* of the pipes of a command that prints much */
     RUN_PRINTS_MUCH = 256 * 1024 /* bytes */
@@ -108,8 +108,9 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
                          run_printed_fn *printed, void *arg, int *ret_status,
                          struct err_info *ret_error);
 
-/* Reads on, if the output was full and is not any more. */
+/* Reads on, if the output was full and is not any more; pauses: does not read, nor if it is not. */
 void run_resume(struct run *r);
+void run_pause(struct run *r, bool pauses);
 
 /*
  * Standard input: passes bytes to the command, and then its end. Returns how many were taken: there

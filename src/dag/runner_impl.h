@@ -22,7 +22,8 @@ struct run {
     struct run *next, *prev;
     struct run_watch watches[WATCHES];
     struct output *output;
-    bool paused; /* the output is full */
+    bool paused;   /* the output is full, or: */
+    bool stopping; /* run_pause() */
     bool wide;   /* the pipes were made larger */
     struct buf input; /* that the command has not taken */
     bool input_ended;

@@ -51,14 +51,24 @@ static void on_printer(uv_timer_t *timer)
             continue;
         dag_wake_all(d, "output", (int64_t)n->id);
         dag_wake_followers(d, n, true);
+        n->out->last = (struct str){0};
+        if (d->streams)
+            dag_pass_on(d, n); /* who has stopped reading is not waited for */
     }
 }
 
 /* Requests that wait for output are woken 20 times a second at most, not with every line. */
 void dag_printed(struct dag *d, struct dag_node *n)
 {
+    if (d->streams)
+        dag_pass_on(d, n);
     if (n->followers)
         dag_wake_followers(d, n, false);
+    dag_soon_printed(d);
+}
+
+void dag_soon_printed(struct dag *d)
+{
     if (!d->closing && !uv_is_active((uv_handle_t *)&d->printer))
         UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
 }

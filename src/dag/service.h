@@ -148,9 +148,11 @@ void dag_begin(struct dag *d, struct dag_saved *saved);
 
 /* A run has new output. */
 void dag_printed(struct dag *d, struct dag_node *n);
+void dag_soon_printed(struct dag *d); /* who waits for output looks again, soon */
 
 /* http_output.c: requests that follow an output go on: all, or those for which there is much. */
 void dag_wake_followers(struct dag *d, struct dag_node *n, bool all);
+void dag_pass_on(struct dag *d, struct dag_node *n); /* what was printed just now */
 void dag_beat_followers(struct dag *d);
 void dag_end_followers(struct dag *d); /* the DAG is stopped */
 
