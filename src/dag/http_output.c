@@ -29,7 +29,6 @@
 enum {
     PIECE_LEN = 256 * 1024,
     MUCH_LEN = 64 * 1024,
-    BEAT_MS = 10 * 1000, /* records only: so often the client hears from us */
     TRIES_MAX = 3,
     UNSENT_MAX = 512 * 1024, /* while more waits for the client, nothing is passed on directly */
     BEHIND_LEN = 8 * 1024 * 1024,
@@ -43,6 +42,7 @@ struct output_stream {
     struct http_request *request; /* NULL: the client has left */
     uv_work_t work;
     struct output_read read;
+    int status;        /* of the answer */
     uint64_t told_run; /* the run of the last AT */
     bool begun, follows, waits, working;
     struct attach_guest guest; /* if it attaches */
@@ -141,6 +141,22 @@ static bool send_piece(struct output_stream *s)
     return true;
 }
 
+/* The head of the answer, when the first piece could be read. False: the stream has ended. */
+static bool begin(struct output_stream *s)
+{
+    struct http_request *r = s->request;
+    if (s->begun)
+        return true;
+    r->gone = NULL;
+    if (!http_stream_begin_with(r, s->status, "application/octet-stream")) {
+        stream_free(s); /* HEAD */
+        return false;
+    }
+    r->gone = on_gone;
+    s->begun = true;
+    return true;
+}
+
 static void wait(struct output_stream *s, struct dag_node *n)
 {
     if (!s->waits)
@@ -165,6 +181,8 @@ static void after_look(struct output_stream *s)
         give_up(s, o->err, o->why.text);
         return;
     }
+    if (!begin(s))
+        return;
     if (n && n->out && n->out->run == o->run) {
         attach_read(s->dag, n, &s->guest, o->want.next);
         if (n->run)
@@ -313,10 +331,12 @@ void dag_beat_followers(struct dag *d)
     int64_t now = clock_boot_ms();
     for (struct output_stream *s = d->streams, *next; s; s = next) {
         next = s->next;
-        if (!s->waits || s->read.want.form != OUTPUT_CHUNKS || now - s->sent_ms < BEAT_MS)
+        if (!s->waits || s->read.want.form != OUTPUT_CHUNKS || now - s->sent_ms < DAG_BEAT_MS)
             continue;
+        uint64_t run = s->told_run;
         s->told_run = 0;
         put_at(s);
+        s->told_run = run;
         struct http_request *r = s->request;
         if (s->read.piece.len && send_piece(s))
             r->drained = NULL; /* it still waits */
@@ -375,7 +395,7 @@ static void add_number(struct http_request *r, const char *name, uint64_t number
 }
 
 /* Headers, and the part that is wanted. False after an answer. */
-static bool begin(struct http_request *r, struct output_stream *s)
+static bool prepare(struct http_request *r, struct output_stream *s)
 {
     const struct dag_in *in = r->in;
     struct output_read *o = &s->read;
@@ -406,9 +426,7 @@ static bool begin(struct http_request *r, struct output_stream *s)
         o->want.end = in->to ? (uint64_t)in->to : s->follows ? INT64_MAX : total;
     }
     http_add_header(r, "Accept-Ranges", STR("bytes"));
-    if (!http_stream_begin_with(r, range.given ? 206 : 200, "application/octet-stream"))
-        return false;
-    s->begun = true;
+    s->status = range.given ? 206 : 200;
     return true;
 }
 
@@ -446,7 +464,7 @@ void http_get_output(struct http_request *r)
         return;
     struct output_stream *s = stream_new(d, r, n);
     output_read_look(&s->read);
-    if (!begin(r, s)) {
+    if (!prepare(r, s)) {
         stream_free(s);
         return;
     }
@@ -454,5 +472,6 @@ void http_get_output(struct http_request *r)
     r->gone = on_gone;
     if (in->attach)
         attach_enter(d, n, &s->guest);
+    dag_arm(d, dag_now_ms(d) + DAG_BEAT_MS);
     go_on(s);
 }

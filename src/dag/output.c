@@ -402,18 +402,37 @@ void output_hold(struct output *o, const struct output_at *at)
         o->held_at = *at;
 }
 
+enum { PIECE_MAX = OUTPUT_HEAD_LEN + OUTPUT_DATA_MAX }; /* what the next piece may need */
+
+/* The ring loses what it has too much, and a part of a record more. */
+static uint64_t ring_needs(const struct output *o)
+{
+    uint64_t after = o->ring.len + PIECE_MAX, total = output_offset(&o->total, RUN_MIXED);
+    if (after < o->ring_max + o->ring_max / 4)
+        return 0;
+    uint64_t end = output_offset(&o->ring_at, RUN_MIXED) + after - o->ring_max + PIECE_MAX;
+    return end < total ? end : total;
+}
+
+/* The tail loses whole marks. */
+static uint64_t tail_needs(const struct output *o)
+{
+    uint64_t after = o->file_len + PIECE_MAX;
+    if (!o->gap_file_at || after - o->tail_file_at <= o->limit / 2)
+        return 0;
+    for (size_t i = 0; i < o->marks.count; i++) {
+        const struct output_mark *m = &o->marks.all[i];
+        if (m->file_at > o->tail_file_at && after - m->file_at <= o->limit / 2)
+            return output_offset(&m->at, RUN_MIXED);
+    }
+    return output_offset(&o->total, RUN_MIXED); /* the next piece begins with a mark */
+}
+
+/* Whether the next piece would take away what is still needed. */
 bool output_is_full(const struct output *o)
 {
-    if (!o->is_held)
-        return false;
-    if (o->ringing) /* what goes next is in the first half */
-        return o->ring.len >= o->ring_max &&
-               output_offset(&o->held_at, RUN_MIXED) <
-                   output_offset(&o->ring_at, RUN_MIXED) + o->ring_max / 2;
-    if (!o->gap_file_at || o->file_len - o->tail_file_at <= o->limit / 2 - o->mark_every)
-        return false;
-    const struct output_mark *m = next_tail(o);
-    return m && is_before(&o->held_at, &m->at);
+    return o->is_held && output_offset(&o->held_at, RUN_MIXED) <
+                             (o->ringing ? ring_needs(o) : tail_needs(o));
 }
 
 /* Small outputs. */

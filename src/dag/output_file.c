@@ -25,7 +25,8 @@ void output_skip(struct output_want *w, const struct output_at *from, const stru
     uint64_t offset = output_offset(to, w->stream);
     if (offset <= w->next)
         return;
-    uint64_t count = (offset < w->end ? offset : w->end) - w->next;
+    bool whole = w->form == OUTPUT_TEXT || offset < w->end; /* a text tells of all of it */
+    uint64_t count = (whole ? offset : w->end) - w->next;
     uint64_t numbers[3] = {w->stream == RUN_STDERR ? 0 : count, w->stream == RUN_STDERR ? count : 0,
                            0};
     if (w->stream == RUN_MIXED && count == offset - output_offset(from, RUN_MIXED)) {

@@ -146,6 +146,10 @@ static void on_timer(uv_timer_t *timer)
     d->timer_at = INT64_MAX;
     dag_commit_retry(d);
     int64_t now = dag_now_ms(d), next = serve_agent_tick(d, now);
+    if (d->streams) {
+        dag_beat_followers(d);
+        next = next < now + DAG_BEAT_MS ? next : now + DAG_BEAT_MS;
+    }
     for (uint32_t i = d->parked.count; i-- > 0;) {
         struct dag_node *n = d->parked.nodes[i];
         if (n->due_at <= now) {

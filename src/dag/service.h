@@ -51,6 +51,7 @@
 enum {
     DAG_OFFERED_MAX = 64,     /* offered nodes of a group */
     DAG_MISSED_MAX = 64,      /* claims of agents that found nothing and do not wait */
+    DAG_BEAT_MS = 10 * 1000,  /* so often a client that follows an output hears from us */
     DAG_GRACE_MS = 10 * 1000, /* for agents to renew, after a start of the server */
     DAG_COMMIT_NODES_MAX = 400,
     DAG_COMMIT_LEN_MAX = 400 * 1024,

@@ -339,7 +339,7 @@ static void a_held_output_is_full(void **state)
             while (!output_is_full(o))
                 put_much(o, 10000, 10000);
         }
-        assert_in_range(o->total.of[0], 8 * LIMIT, 20 * LIMIT);
+        assert_in_range(o->total.of[0], 2 * LIMIT, 20 * LIMIT);
         output_hold(o, NULL);
         assert_false(output_is_full(o));
         output_free(o);
