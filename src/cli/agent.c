@@ -56,86 +56,19 @@ static void send_stopped(struct agent_run *r)
     send_end(r, NULL, "the agent was stopped", 143);
 }
 
-/* Output. */
-
-/*
- * Of what a server does not keep, it gets the beginning and the end, if there is a file here that
- * has all. Returns the offset up to which to send now.
- */
-static uint64_t send_limit(struct agent_run *r, uint64_t total)
-{
-    uint64_t half = r->limit / 2;
-    if (!r->limit || !r->output->store)
-        return UINT64_MAX;
-    if (r->ended && total > 2 * half && r->want.next < total - half) {
-        struct output_view v;
-        output_look(r->output, RUN_MIXED, total - half, false, &v);
-        if (output_offset(&v.from.at, RUN_MIXED) > r->want.next) {
-            r->want.next = output_offset(&v.from.at, RUN_MIXED);
-            r->at = v.from.at;
-            output_file_close(&r->file);
-        }
-        output_view_release(&v);
-    }
-    return r->ended ? UINT64_MAX : half;
-}
-
-/* Moves r->at over the records of a message. */
-static void count_records(struct agent_run *r, struct str records)
-{
-    struct output_record one;
-    for (ssize_t len; (len = output_read_record(records.p, records.len, true, &one)) > 0;
-         records.p += len, records.len -= (size_t)len)
-        for (int i = 0; i < 2; i++)
-            r->at.of[i] += one.kind == OUTPUT_GAP ? one.numbers[i]
-                           : (int)one.kind == i   ? one.data.len
-                                                  : 0;
-}
-
-/* Passes output to the sender, as long as that keeps up. True: it has all there is. */
-static bool queue_output(struct agent_run *r)
-{
-    struct output *o = r->output;
-    uint64_t total = output_offset(&o->total, RUN_MIXED), limit = send_limit(r, total);
-    while (r->want.next < total && r->want.next < limit && agent_unsent(r) < AGENT_UNSENT_MAX) {
-        struct buf b = {0};
-        struct output_view v;
-        output_look(o, RUN_MIXED, r->want.next, r->file.fd < 0, &v);
-        output_put_numbers(&b, OUTPUT_AT, 0, (uint64_t[3]){r->at.of[0], r->at.of[1], o->run});
-        size_t head = b.len;
-        uint64_t before = r->want.next;
-        if (output_view_read(&v, &r->file, &r->want, AGENT_PIECE_LEN, &b) ||
-            r->want.next == before) {
-            r->want.next = before; /* cut meanwhile: again, from where it goes on */
-            output_file_close(&r->file);
-            buf_release(&b);
-            output_view_release(&v);
-            break;
-        }
-        output_view_release(&v);
-        count_records(r, (struct str){b.p + head, b.len - head});
-        agent_send(r, AGENT_OUTPUT, &b);
-    }
-    if (!o->store) /* nothing but our memory has it: the command waits for the server */
-        output_hold(o, &(struct output_at){{r->want.next - agent_unsent(r), 0}});
-    if (r->run)
-        run_resume(r->run);
-    return r->want.next >= total;
-}
-
 static void on_printed(void *arg, struct run *run)
 {
     struct agent_run *r = arg;
     (void)run;
     if (!agent_unsent(r) && (r->want.next || !output_is_small(r->output)))
-        queue_output(r);
+        agent_queue_output(r);
 }
 
 /* Sends what is left, then the end. */
 static void finish(struct agent_run *r)
 {
     bool is_small = !r->want.next && output_is_small(r->output);
-    if (r->end_sent || (!is_small && !queue_output(r)))
+    if (r->end_sent || (!is_small && !agent_queue_output(r)))
         return;
     r->end_sent = true;
     if (r->stopped)
@@ -211,10 +144,10 @@ static void start_run(struct agent *a, struct agent_run *r)
     if (a->log_dir)
         spec.log_path =
             arena_printf(&r->arena, "%s/%s-%" PRId64 ".log", a->log_dir, r->node, r->attempt);
-    spec.output = r->output = output_new(
-        a->outputs, strtoull(r->node, NULL, 10),
-        a->outputs ? output_store_run(a->outputs, clock_wall_ms()) : 1,
-        a->outputs ? (uint64_t)a->output_limit : AGENT_MEMORY_LEN);
+    spec.output = r->output =
+        output_new(a->outputs, strtoull(r->node, NULL, 10),
+                   a->outputs ? output_store_run(a->outputs, clock_wall_ms()) : 1,
+                   a->outputs ? (uint64_t)a->output_limit : AGENT_MEMORY_LEN);
     output_file_live(&r->file, -1);
     r->want = (struct output_want){.stream = RUN_MIXED, .form = OUTPUT_CHUNKS, .end = INT64_MAX};
     r->run = runner_start(a->runner, &spec, on_run_done, on_printed, r, &status, &why);
@@ -301,7 +234,7 @@ static void serve_run(struct agent *a, struct agent_run *r)
     if (r->ended)
         finish(r);
     else if (r->run && r->want.next)
-        queue_output(r);
+        agent_queue_output(r);
 }
 
 static void on_wake(uv_async_t *async)
@@ -337,7 +270,7 @@ static void on_flush(uv_timer_t *timer)
         if (!r->run)
             continue;
         output_tick(r->output, now);
-        queue_output(r);
+        agent_queue_output(r);
     }
 }
 
@@ -415,7 +348,8 @@ static void run_loop(struct agent *a)
 static const char *groups = "drover/run";
 static const char *output_dir;
 static int64_t jobs, output_total = INT64_C(16) << 30;
-static struct agent agent = {.lease_ms = AGENT_LEASE_MS, .grace_ms = RUN_GRACE_MS, .output_limit = 1 << 30};
+static struct agent agent = {
+    .lease_ms = AGENT_LEASE_MS, .grace_ms = RUN_GRACE_MS, .output_limit = 1 << 30};
 
 /* Opens the clients of the threads. The claimer and the renewer end their calls when stopped. */
 static int open_clients(struct agent *a, const struct client_options *o)
@@ -444,10 +378,10 @@ static int run_agent(const struct cmd_call *call)
 
     if (a->log_dir && run_log_make_dir(a->log_dir, &why))
         return client_error("%s", why.text);
-    if (output_dir &&
-        output_store_open(&(struct output_store_options){.dir = output_dir, .total = output_total,
-                                                         .is_shared = true},
-                          &a->outputs, &why))
+    if (output_dir && output_store_open(&(struct output_store_options){.dir = output_dir,
+                                                                       .total = output_total,
+                                                                       .is_shared = true},
+                                        &a->outputs, &why))
         return client_error("%s", why.text);
     if (policy_open(&a->policy, true, &why))
         return client_error("%s", why.text);

@@ -21,13 +21,13 @@
 
 enum {
     AGENT_LEASE_MS = 15 * 1000,
-    AGENT_WAIT_MS = 20 * 1000,    /* of a claim */
-    AGENT_FLUSH_MS = 500,         /* how often output is sent */
-    AGENT_PAUSE_MS = 500,         /* before a failed call is repeated */
-    AGENT_PATIENCE_MS = 5000,     /* for the last calls, after a signal */
-    AGENT_PIECE_LEN = 256 * 1024,         /* of output, in a request */
-    AGENT_UNSENT_MAX = 1024 * 1024,       /* of a run, waiting for the sender */
-    AGENT_MEMORY_LEN = 4 * 1024 * 1024,   /* output of a run, without a directory for it */
+    AGENT_WAIT_MS = 20 * 1000,          /* of a claim */
+    AGENT_FLUSH_MS = 500,               /* how often output is sent */
+    AGENT_PAUSE_MS = 500,               /* before a failed call is repeated */
+    AGENT_PATIENCE_MS = 5000,           /* for the last calls, after a signal */
+    AGENT_PIECE_LEN = 256 * 1024,       /* of output, in a request */
+    AGENT_UNSENT_MAX = 1024 * 1024,     /* of a run, waiting for the sender */
+    AGENT_MEMORY_LEN = 4 * 1024 * 1024, /* output of a run, without a directory for it */
     AGENT_GROUPS_MAX = 100,
 };
 
@@ -40,7 +40,7 @@ struct agent_run {
     int64_t attempt;
     int64_t task;            /* changes with each renewal */
     const struct json *spec; /* the answer to the start */
-    bool attach; /* its standard input comes from the server */
+    bool attach;             /* its standard input comes from the server */
     struct run *run;
     struct output *output; /* NULL: it did not start */
     struct output_file file;
@@ -50,14 +50,14 @@ struct agent_run {
     bool stopped, ended, end_sent;
     bool lost, killed, over; /* with the lock: the claim is over; the server wants it killed; the
                                 server has its end */
-    int signal;          /* with the lock: to be sent to it; 0: none */
-    size_t unsent;       /* with the lock: bytes in messages */
-    uint64_t limit;      /* with the lock: so much the server keeps; 0: all */
-    struct buf input;    /* with the lock: came from the server */
-    bool input_ended;    /* with the lock: by the server */
-    bool input_over;     /* with the lock: the command has ended */
-    bool asking;         /* with the lock: the thread that reads the input runs */
-    pthread_t asker;     /* that thread */
+    int signal;              /* with the lock: to be sent to it; 0: none */
+    size_t unsent;           /* with the lock: bytes in messages */
+    uint64_t limit;          /* with the lock: so much the server keeps; 0: all */
+    struct buf input;        /* with the lock: came from the server */
+    bool input_ended;        /* with the lock: by the server */
+    bool input_over;         /* with the lock: the command has ended */
+    bool asking;             /* with the lock: the thread that reads the input runs */
+    pthread_t asker;         /* that thread */
     bool has_asker;
 };
 
@@ -75,7 +75,7 @@ struct agent {
     const char *groups[AGENT_GROUPS_MAX];
     uint32_t group_count, jobs_max;
     int64_t lease_ms, grace_ms;
-    const char *log_dir; /* NULL: none */
+    const char *log_dir;          /* NULL: none */
     struct output_store *outputs; /* NULL: none */
     int64_t output_limit;
     struct policy policy;
@@ -113,6 +113,9 @@ void *agent_send_main(void *arg);
 
 void agent_send(struct agent_run *r, enum agent_message_kind kind, struct buf *text); /* takes it */
 size_t agent_unsent(struct agent_run *r);
+
+/* agent_output.c: passes output to the sender, as long as that keeps up. True: it has all. */
+bool agent_queue_output(struct agent_run *r);
 
 /* agent_input.c: of a run that is attached. `give` passes on what has come. */
 void agent_input_begin(struct agent_run *r);

@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "cli/output_stream.h"
+#include "cli/node_stream.h"
 #include "cli/term.h"
 #include "dag/node.h"
 
@@ -100,9 +100,9 @@ static bool send_input(const struct exec *e, struct client *c, struct str bytes,
         int64_t next = 0;
         c->wait_ms = WAIT_MS;
         arena_reset(&c->arena);
-        bool failed = client_send(c, &reply, bytes,
-                                  "POST /v1/nodes/%s/stdin?at=%" PRIu64 "&wait=%d%s", e->id, *at,
-                                  WAIT_MS, is_end ? "&end=1" : "");
+        bool failed =
+            client_send(c, &reply, bytes, "POST /v1/nodes/%s/stdin?at=%" PRIu64 "&wait=%d%s", e->id,
+                        *at, WAIT_MS, is_end ? "&end=1" : "");
         if (failed ? c->err == DROVER_CLOSED : reply.status != 200 && reply.status != 503)
             return false;
         if (failed || reply.status == 503 || json_get_int(reply.json, "next", &next, NULL) != 1) {
@@ -222,11 +222,11 @@ static int exit_status(struct client *c, const char *id)
 static int follow(struct client *c, const char *id)
 {
     struct chunk_sink sink = {on_data, on_gap, NULL, NULL};
-    struct output_stream o = {
+    struct node_stream o = {
         .c = c, .id = id, .stream = RUN_MIXED, .follow = true, .attach = true, .sink = &sink};
     struct client_reply reply;
     int error;
-    TRY(output_stream_read(&o, &error));
+    TRY(node_stream_read(&o, &error));
     if (!error)
         return exit_status(c, id);
     client_call(c, &reply, NULL, "PUT /v1/scheduler/kill?id=%s", id);

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/output_stream.h"
+#include "cli/node_stream.h"
 #include "cli/term.h"
 
 enum {
@@ -51,8 +51,7 @@ static int put_line(struct printer *p)
     regmatch_t match = {.rm_so = 0, .rm_eo = (regoff_t)p->line.len};
     if (match.rm_eo && p->line.p[match.rm_eo - 1] == '\n')
         match.rm_eo--;
-    bool wanted = !p->has_regex ||
-                  !regexec(&p->regex, buf_text(&p->line), 0, &match, REG_STARTEND);
+    bool wanted = !p->has_regex || !regexec(&p->regex, buf_text(&p->line), 0, &match, REG_STARTEND);
     if (wanted && options.timestamps) {
         time_t seconds = (time_t)(p->line_ms / 1000);
         struct tm tm;
@@ -147,17 +146,17 @@ static int tail_at(void *arg, uint64_t offset, uint64_t run)
 }
 
 /* The offset at which the last lines begin. */
-static int find_tail(struct output_stream *o, int64_t *ret_from)
+static int find_tail(struct node_stream *o, int64_t *ret_from)
 {
     for (int64_t len = TAIL_LEN;; len *= 8) {
         CLEANUP(buf_release) struct buf bytes = {0};
         struct tail t = {0};
         struct chunk_sink sink = {tail_data, tail_gap, tail_at, &t};
-        struct output_stream part = {.c = o->c, .id = o->id, .stream = o->stream, .from = -len,
-                                     .sink = &sink};
+        struct node_stream part = {
+            .c = o->c, .id = o->id, .stream = o->stream, .from = -len, .sink = &sink};
         int stopped;
         int64_t lines = 0;
-        int status = output_stream_read(&part, &stopped);
+        int status = node_stream_read(&part, &stopped);
         bytes = t.bytes;
         TRY(status);
         size_t at = bytes.len;
@@ -178,12 +177,15 @@ static int print(struct client *c, const char *id, struct printer *p)
 {
     static const enum run_stream streams[] = {RUN_MIXED, RUN_STDOUT, RUN_STDERR, RUN_MIXED};
     struct chunk_sink sink = {on_data, on_gap, on_at, p};
-    struct output_stream o = {.c = c, .id = id, .stream = streams[options.stream],
-                              .follow = options.follow, .sink = &sink};
+    struct node_stream o = {.c = c,
+                            .id = id,
+                            .stream = streams[options.stream],
+                            .follow = options.follow,
+                            .sink = &sink};
     int stopped = 0;
     if (options.lines >= 0)
         TRY(find_tail(&o, &o.from));
-    TRY(output_stream_read(&o, &stopped));
+    TRY(node_stream_read(&o, &stopped));
     if (p->line.len && !stopped)
         stopped = put_line(p);
     return stopped ? CMD_FAILURE : CMD_OK;
@@ -206,7 +208,7 @@ static int run_log(const struct cmd_call *call)
     }
     int status = client_open(&c, &call->client);
     if (!status)
-        status = output_stream_find(&c, call->operands[0], &id);
+        status = node_stream_find(&c, call->operands[0], &id);
     if (!status)
         status = print(&c, id, &p);
     if (p.has_regex)

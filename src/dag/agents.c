@@ -150,7 +150,7 @@ struct serve_job {
     struct serve_job *next; /* in the list of waiting jobs */
     struct dag_node *node;
     struct output *output; /* of the run; NULL: it has not started */
-    int64_t since_ms; /* when it began to wait or to run, by clock_boot_ms() */
+    int64_t since_ms;      /* when it began to wait or to run, by clock_boot_ms() */
     uint64_t epoch;
 };
 

@@ -301,9 +301,10 @@ static void get_output_page(struct http_request *r, struct dag *d, const struct 
     enum run_stream s = stream_of(in->key);
     struct text_page p = {.grows = n->out, .limit = in->limit};
     uint64_t key = dag_key("output", (int64_t)n->id), live_pid = node_live_pid(n),
-             total = n->out ? output_offset(&n->out->total, s)
-                            : output_offset(&(struct output_at){{n->kept->lens[0],
-                                                                 n->kept->lens[1]}}, s);
+             total =
+                 n->out
+                     ? output_offset(&n->out->total, s)
+                     : output_offset(&(struct output_at){{n->kept->lens[0], n->kept->lens[1]}}, s);
     struct http_watch w = http_watch(r, &d->topic, &key, 1);
     if (!n->out && n->kept->live_pid)
         live_pid = n->kept->live_pid;

@@ -111,8 +111,10 @@ static struct attach *http_attach(struct http_request *r, struct dag_node *n)
 {
     struct attach *a = attach_of(r->arg, n);
     if (!a)
-        http_reply_errorf(r, 409, "node %" PRIu64 " takes no input: data.attach is not true, or "
-                                  "it has ended", n->id);
+        http_reply_errorf(r, 409,
+                          "node %" PRIu64 " takes no input: data.attach is not true, or "
+                          "it has ended",
+                          n->id);
     return a;
 }
 

@@ -48,9 +48,9 @@ struct output_stream {
     struct attach_guest guest; /* if it attaches */
     int tries;
     int64_t sent_ms;
-    int64_t window_ms;      /* since then: */
-    uint64_t window_len;    /* so much was sent */
-    bool is_fast;           /* in the window before */
+    int64_t window_ms;   /* since then: */
+    uint64_t window_len; /* so much was sent */
+    bool is_fast;        /* in the window before */
 };
 
 static void stream_free(struct output_stream *s)

@@ -226,8 +226,8 @@ static int read_kept(struct dag_node *n, const struct json *v)
         .run = (uint64_t)numbers[0],
         .lens = {(uint64_t)numbers[1], (uint64_t)numbers[2]},
         .missing = (uint64_t)numbers[3],
-        .pieces = pieces && pieces->kind == JSON_LIST ? mem_dup(pieces->raw.p, pieces->raw.len)
-                                                      : NULL,
+        .pieces =
+            pieces && pieces->kind == JSON_LIST ? mem_dup(pieces->raw.p, pieces->raw.len) : NULL,
     };
     return 0;
 }

@@ -118,16 +118,16 @@ struct dag_node {
     int64_t save_at; /* when to store new output of its run; 0: no new output */
     bool task_put, task_drop, task_busy; /* busy: a change of the task is in flight */
     bool parked, kill_asked, touched;
-    bool begun;           /* the agent on another machine was told to start it */
-    uint8_t signal;       /* asked to be sent to the run of an agent; 0: none */
-    uint64_t kill_number; /* of the request to kill that run, or to send it a signal */
-    bool ahead;           /* claimed ahead: its agent starts it when another run has ended */
-    uint32_t mark;        /* start mark (started.h); 0: none */
-    uint32_t pins;        /* pending operations that refer to it */
-    uint32_t list_at;     /* index in dag.running or dag.parked */
-    struct run *run;      /* while it runs in this process */
-    struct output *out;   /* while it prints, here or at an agent; NULL: it has not */
-    struct node_kept *kept;           /* NULL: all is in the values */
+    bool begun;             /* the agent on another machine was told to start it */
+    uint8_t signal;         /* asked to be sent to the run of an agent; 0: none */
+    uint64_t kill_number;   /* of the request to kill that run, or to send it a signal */
+    bool ahead;             /* claimed ahead: its agent starts it when another run has ended */
+    uint32_t mark;          /* start mark (started.h); 0: none */
+    uint32_t pins;          /* pending operations that refer to it */
+    uint32_t list_at;       /* index in dag.running or dag.parked */
+    struct run *run;        /* while it runs in this process */
+    struct output *out;     /* while it prints, here or at an agent; NULL: it has not */
+    struct node_kept *kept; /* NULL: all is in the values */
     uint32_t followers;     /* requests that wait for output: http_output.c */
     struct attach *attach;  /* who reads it and sends its input: http_input.c; NULL: nobody */
 };

@@ -49,9 +49,9 @@ struct output {
 
     struct buf small; /* all, while it is small and there is a file */
     bool is_large;
-    struct buf memory;          /* behind the file; all, while there is none */
-    struct output_at memory_at; /* where that begins */
-    struct buf ring;            /* the end, behind a gap, while `ringing` */
+    struct buf memory;                   /* behind the file; all, while there is none */
+    struct output_at memory_at;          /* where that begins */
+    struct buf ring;                     /* the end, behind a gap, while `ringing` */
     struct output_at ring_from, ring_at; /* the gap before it */
     size_t ring_max;
     bool ringing;

@@ -244,9 +244,8 @@ static bool scan_record(struct output_file *f, uint64_t size, uint64_t *base, ui
 {
     struct output_record r;
     size_t in = (size_t)(f->next - *base);
-    ssize_t len = in < f->block.len
-                      ? output_read_record(f->block.p + in, f->block.len - in, true, &r)
-                      : 0;
+    ssize_t len =
+        in < f->block.len ? output_read_record(f->block.p + in, f->block.len - in, true, &r) : 0;
     if (!len) { /* reads on from here */
         if (read_at(f, *base = f->next, SCAN_LEN, &f->block))
             return false;

@@ -201,8 +201,7 @@ int output_read_index(struct str index, uint32_t crc, struct output_marks *frame
         const char *p = index.p + i;
         struct output_mark m = {le_load64(p), {{le_load64(p + 8), le_load64(p + 16)}}};
         if (m.file_at < before.file_at || m.at.of[0] < before.at.of[0] ||
-            m.at.of[1] < before.at.of[1] || m.file_at >> 62 || m.at.of[0] >> 62 ||
-            m.at.of[1] >> 62)
+            m.at.of[1] < before.at.of[1] || m.file_at >> 62 || m.at.of[0] >> 62 || m.at.of[1] >> 62)
             return DROVER_DAMAGED;
         output_marks_add(frames, m.file_at, &m.at);
         before = m;

@@ -40,8 +40,8 @@ static void put_pieces(const struct dag_node *n, const struct node_kept *k, stru
     struct str text = mixed ? buf_str(&mixed->bytes) : STR("");
     json_each(m, json_list(list)) {
         const struct json *len = m->kind == JSON_LIST && m->first ? m->first->next : NULL;
-        if (!len || !len->next || m->first->number < 0 || m->first->number > 1 ||
-            len->number < 0 || (uint64_t)len->number > text.len)
+        if (!len || !len->next || m->first->number < 0 || m->first->number > 1 || len->number < 0 ||
+            (uint64_t)len->number > text.len)
             return;
         output_put_record(records, (enum output_kind)m->first->number,
                           n->started_ms + len->next->number,
@@ -223,7 +223,7 @@ void output_read_more(struct output_read *o)
     o->why.text[0] = '\0';
     if (o->place == OUTPUT_NOWHERE || o->want.next >= o->want.end)
         return;
-    o->err = o->reads_keeper ? read_keeper(o)
+    o->err = o->reads_keeper              ? read_keeper(o)
              : o->place == OUTPUT_IN_FILE ? read_file(o)
                                           : read_live(o);
     if (o->err && !o->why.text[0])

@@ -91,7 +91,8 @@ static int seal_file(struct output_store *s, struct output_file *f, const char *
     buf_printf(&temporary, "%s" SUFFIX_TEMPORARY, path);
     buf_printf(&sealed, "%s" OUTPUT_SUFFIX_SEALED, path);
     buf_printf(&raw, "%s" OUTPUT_SUFFIX_RAW, path);
-    int to = open(buf_text(&temporary), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int to =
+        open(buf_text(&temporary), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (to < 0)
         return DROVER_IO;
     fstat(f->fd, &st);
@@ -233,8 +234,8 @@ static bool know_file(struct output_store *s, const struct listed *one, void *ar
         return true;
     put_path(s, one, &path);
     if (!stat(buf_text(&path), &st))
-        atomic_fetch_add(&s->used, (int64_t)output_store_size(
-                                      &st, !strcmp(one->suffix, OUTPUT_SUFFIX_SEALED)));
+        atomic_fetch_add(
+            &s->used, (int64_t)output_store_size(&st, !strcmp(one->suffix, OUTPUT_SUFFIX_SEALED)));
     if (!strcmp(one->suffix, SUFFIX_TEMPORARY) || (!known && !s->is_shared))
         remove_path(s, path.p);
     else if (!strcmp(one->suffix, OUTPUT_SUFFIX_RAW) && !s->is_shared)

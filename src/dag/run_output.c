@@ -12,10 +12,31 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/uv_check.h"
 #include "dag/output_store.h"
 #include "dag/service.h"
 
-enum { VALUES_LEN = 1024 * 1024, SAVE_MS = 1000, READ_LEN = 64 * 1024 };
+enum { VALUES_LEN = 1024 * 1024, SAVE_MS = 1000, READ_LEN = 64 * 1024, PRINTED_MS = 50 };
+
+/* Files beside the keeper's data, or where the option says. */
+int dag_output_open(struct dag *d, const char *given, int64_t total, struct err_info *ret_error)
+{
+    CLEANUP(buf_release) struct buf dir = {0};
+    const struct context *h = d->context;
+    if (!given && !h->data_dir)
+        return 0;
+    buf_printf(&dir, "%s%s", given ? given : h->data_dir, given ? "" : "/output");
+    struct output_store_options o = {
+        .dir = buf_text(&dir), .total = total, .is_shared = h->leader != NULL};
+    return output_store_open(&o, &d->outputs, ret_error);
+}
+
+void dag_output_stop(struct dag *d)
+{
+    for (uint32_t i = 0; i < d->running.count; i++)
+        if (d->running.nodes[i]->agent > 0 && d->running.nodes[i]->out)
+            output_free(d->running.nodes[i]->out);
+}
 
 struct output *dag_output_new(struct dag *d, struct dag_node *n)
 {
@@ -138,7 +159,8 @@ static bool take_values(struct dag *d, struct dag_node *n, struct output_file *f
     struct buf texts[RUN_STREAMS] = {{0}};
     bool fits = output_offset(&f->total, RUN_MIXED) <= NODE_TEXT_INLINE_MAX;
     for (int i = 0; i < RUN_STREAMS && fits; i++) {
-        struct output_want w = {.stream = (enum run_stream)i, .form = OUTPUT_TEXT, .end = INT64_MAX};
+        struct output_want w = {
+            .stream = (enum run_stream)i, .form = OUTPUT_TEXT, .end = INT64_MAX};
         output_file_seek(f, RUN_MIXED, 0);
         fits = !output_file_read(f, &w, READ_LEN, &texts[i]) && !w.missing &&
                json_is_text(buf_str(&texts[i]));
@@ -172,10 +194,10 @@ void dag_output_recover(struct dag *d, struct dag_node *n)
 /* The next part of the output of a run at an agent, where the server before this one has some. */
 struct output *dag_output_continue(struct dag *d, struct dag_node *n)
 {
-    struct output *o = n->kept && n->kept->run && d->outputs
-                           ? output_reopen(d->outputs, n->id, n->kept->run,
-                                           (uint64_t)d->output_limit)
-                           : NULL;
+    struct output *o =
+        n->kept && n->kept->run && d->outputs
+            ? output_reopen(d->outputs, n->id, n->kept->run, (uint64_t)d->output_limit)
+            : NULL;
     return o ? o : dag_output_new(d, n);
 }
 
@@ -194,4 +216,37 @@ void dag_output_know(struct dag *d)
         names[count++] = (struct output_name){n->id, n->kept->run};
     }
     output_store_know(d->outputs, names, count);
+}
+
+/* Telling of what was printed. */
+
+static void on_printer(uv_timer_t *timer)
+{
+    struct dag *d = timer->data;
+    for (uint32_t i = 0; i < d->running.count; i++) {
+        struct dag_node *n = d->running.nodes[i];
+        if (!n->out)
+            continue;
+        dag_wake_all(d, "output", (int64_t)n->id);
+        dag_wake_followers(d, n, true);
+        n->out->last = (struct str){0};
+        if (d->streams)
+            dag_pass_on(d, n); /* who has stopped reading is not waited for */
+    }
+}
+
+/* Requests that wait for output are woken 20 times a second at most, not with every line. */
+void dag_printed(struct dag *d, struct dag_node *n)
+{
+    if (d->streams)
+        dag_pass_on(d, n);
+    if (n->followers)
+        dag_wake_followers(d, n, false);
+    dag_soon_printed(d);
+}
+
+void dag_soon_printed(struct dag *d)
+{
+    if (!d->closing && !uv_is_active((uv_handle_t *)&d->printer))
+        UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
 }

@@ -34,13 +34,15 @@ enum {
     CPU_TICK_MS = 50,
     DRAIN_PIECES = 16,
     CLOSE_GRACE_MS = 500,
+    BUSY_MS = 20,               /* after an exit: short commands run, too */
+    BUSY_PIECE_LEN = 16 * 1024, /* then so much is read from a pipe at a time, for their sake */
 };
 
 /*
  * Closing alone would leave it in the epoll while another process has a copy: one that another
  * thread is starting.
  */
-static void close_watch(struct run_watch *w)
+void run_close_watch(struct run_watch *w)
 {
     if (w->fd < 0)
         return;
@@ -58,7 +60,7 @@ static void finish(struct run *r)
         return;
     r->over = true;
     for (int i = 0; i < WATCHES; i++)
-        close_watch(&r->watches[i]);
+        run_close_watch(&r->watches[i]);
     if (r->log_fd >= 0)
         close(r->log_fd);
     waitpid(r->orphans.leader, NULL, WNOHANG);
@@ -139,11 +141,12 @@ static bool read_piece(struct run_watch *w)
     struct run *r = w->run;
     if (r->paused || w->fd < 0)
         return false;
-    ssize_t n = read(w->fd, r->runner->piece, RUN_PIECE_LEN);
+    bool busy = uv_now(r->runner->loop) - r->runner->exit_ms < BUSY_MS;
+    ssize_t n = read(w->fd, r->runner->piece, busy ? BUSY_PIECE_LEN : RUN_PIECE_LEN);
     if (n > 0)
         append_output(r, (enum run_stream)w->kind, r->runner->piece, (size_t)n);
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        close_watch(w);
+        run_close_watch(w);
     return n > 0;
 }
 
@@ -189,57 +192,6 @@ void run_pause(struct run *r, bool pauses)
         run_resume(r);
 }
 
-/* Input. */
-
-/* Writes what the pipe takes. */
-static void feed(struct run *r)
-{
-    struct run_watch *w = &r->watches[WATCH_STDIN];
-    while (w->fd >= 0 && r->input.len) {
-        ssize_t n = write(w->fd, r->input.p, r->input.len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            break;
-        if (n < 0) { /* nobody reads it any more */
-            close_watch(w);
-            break;
-        }
-        memmove(r->input.p, r->input.p + n, r->input.len -= (size_t)n);
-    }
-    if (w->fd < 0)
-        r->input.len = 0;
-    if (!r->input.len && r->input_ended)
-        close_watch(w);
-    if (w->fd >= 0)
-        epoll_ctl(r->runner->epoll, EPOLL_CTL_MOD, w->fd,
-                  &(struct epoll_event){.events = r->input.len ? EPOLLOUT : 0, .data.ptr = w});
-}
-
-static void on_writable(struct run *r)
-{
-    feed(r);
-    if (!r->input.len && r->room)
-        r->room(r->arg);
-}
-
-size_t run_write(struct run *r, struct str data, bool is_end)
-{
-    size_t room = RUN_INPUT_LEN - r->input.len, len = data.len < room ? data.len : room;
-    if (r->watches[WATCH_STDIN].fd < 0 || r->input_ended)
-        return data.len;
-    buf_put(&r->input, data.p, len);
-    r->input_ended = is_end && len == data.len;
-    feed(r);
-    return len;
-}
-
-void run_signal(struct run *r, int number)
-{
-    if (!r->over && !r->exited)
-        kill(-r->orphans.leader, number);
-}
-
 static void set_limit_reason(struct run *r, enum limit_kind kind)
 {
     static const char *const names[LIMIT_KINDS] = {[LIMIT_CPU] = "CPU time",
@@ -276,7 +228,8 @@ static void on_exit_of(struct run *r)
         !info.si_pid)
         return;
     r->exited = true;
-    close_watch(&r->watches[WATCH_PROCESS]);
+    r->runner->exit_ms = uv_now(r->runner->loop);
+    run_close_watch(&r->watches[WATCH_PROCESS]);
     drain(r);
     if (!r->killing)
         r->end.how = info.si_code == CLD_EXITED ? RUN_EXITED : RUN_SIGNALLED;
@@ -305,7 +258,7 @@ static void on_events(uv_poll_t *poll, int status, int flags)
         if (w->kind == WATCH_PROCESS)
             continue;
         if (w->kind == WATCH_STDIN)
-            on_writable(w->run);
+            run_feed(w->run);
         else
             on_readable(w);
         events[i].data.ptr = NULL;

@@ -22,9 +22,9 @@ struct run {
     struct run *next, *prev;
     struct run_watch watches[WATCHES];
     struct output *output;
-    bool paused;   /* the output is full, or: */
-    bool stopping; /* run_pause() */
-    bool wide;   /* the pipes were made larger */
+    bool paused;      /* the output is full, or: */
+    bool stopping;    /* run_pause() */
+    bool wide;        /* the pipes were made larger */
     struct buf input; /* that the command has not taken */
     bool input_ended;
     run_room_fn *room;
@@ -49,6 +49,7 @@ struct runner {
     struct cgroups *cgroups; /* NULL: not available */
     int epoll, closing;
     int64_t timer_at;
+    uint64_t exit_ms; /* when the last process exited, in the loop's time */
     struct run *runs; /* that are not over */
     pid_t last_zombie;
 
@@ -63,6 +64,11 @@ struct runner {
 /* The part that starts processes. */
 void spawner_open(struct runner *rr);
 void spawner_close(struct runner *rr);
+
+/* runner_input.c: the command may take more input. */
+void run_feed(struct run *r);
+
+void run_close_watch(struct run_watch *w);
 
 /* INT64_MAX: does nothing. */
 void runner_arm_timer(struct runner *rr, int64_t at);

@@ -18,10 +18,7 @@
 #include "server/ground.h"
 #include "server/leader.h"
 
-enum {
-    AGAIN_MS = 500,
-    PRINTED_MS = 50,
-};
+enum { AGAIN_MS = 500 };
 
 int64_t dag_now_ms(const struct dag *d)
 {
@@ -40,37 +37,6 @@ uint64_t dag_key(const char *kind, int64_t number)
 void dag_wake_all(struct dag *d, const char *kind, int64_t number)
 {
     http_topic_wake(&d->topic, dag_key(kind, number), HTTP_TOPIC_ALL);
-}
-
-static void on_printer(uv_timer_t *timer)
-{
-    struct dag *d = timer->data;
-    for (uint32_t i = 0; i < d->running.count; i++) {
-        struct dag_node *n = d->running.nodes[i];
-        if (!n->out)
-            continue;
-        dag_wake_all(d, "output", (int64_t)n->id);
-        dag_wake_followers(d, n, true);
-        n->out->last = (struct str){0};
-        if (d->streams)
-            dag_pass_on(d, n); /* who has stopped reading is not waited for */
-    }
-}
-
-/* Requests that wait for output are woken 20 times a second at most, not with every line. */
-void dag_printed(struct dag *d, struct dag_node *n)
-{
-    if (d->streams)
-        dag_pass_on(d, n);
-    if (n->followers)
-        dag_wake_followers(d, n, false);
-    dag_soon_printed(d);
-}
-
-void dag_soon_printed(struct dag *d)
-{
-    if (!d->closing && !uv_is_active((uv_handle_t *)&d->printer))
-        UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
 }
 
 static void publish_event(struct dag *d, const struct dag_node *n, const char *state)
@@ -209,9 +175,7 @@ static void end_dag(struct dag *d, int err)
     for (int i = 0; i < BUCKET_KINDS; i++)
         map_release(&d->buckets[i]);
     map_release(&d->by_slot);
-    for (uint32_t i = 0; i < d->running.count; i++)
-        if (d->running.nodes[i]->agent > 0 && d->running.nodes[i]->out)
-            output_free(d->running.nodes[i]->out);
+    dag_output_stop(d);
     d->running.count = d->parked.count = 0;
     d->timer_at = INT64_MAX;
     uv_timer_stop(&d->timer);
@@ -424,8 +388,7 @@ static const struct option OPTIONS[] = {
     {"output-total", "SIZE",
      "Remove the oldest when the outputs of all runs need more than this; 0: never.\n"
      "Default: 16GiB.",
-     option_size, &output_total, 0, INT64_C(1) << 50, .initial = "16GiB",
-     .flags = OPTION_RELOADS},
+     option_size, &output_total, 0, INT64_C(1) << 50, .initial = "16GiB", .flags = OPTION_RELOADS},
     POLICY_OPTIONS(policy),
 };
 
@@ -488,19 +451,6 @@ static struct dag *open_dag(struct context *h)
     return d;
 }
 
-/* Files beside the keeper's data, or where the option says. */
-static int open_outputs(struct dag *d, struct err_info *ret_error)
-{
-    CLEANUP(buf_release) struct buf dir = {0};
-    const struct context *h = d->context;
-    if (!output_dir && !h->data_dir)
-        return 0;
-    buf_printf(&dir, "%s%s", output_dir ? output_dir : h->data_dir, output_dir ? "" : "/output");
-    struct output_store_options o = {
-        .dir = buf_text(&dir), .total = output_total, .is_shared = h->leader != NULL};
-    return output_store_open(&o, &d->outputs, ret_error);
-}
-
 static int module_open(struct context *h, void **ret_module, struct err_info *ret_error)
 {
     if (log_dir)
@@ -508,7 +458,7 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     TRY(policy_open(&policy, agent_jobs != 0, ret_error));
     h->policy = &policy;
     struct dag *d = open_dag(h);
-    int err = open_outputs(d, ret_error);
+    int err = dag_output_open(d, output_dir, output_total, ret_error);
     if (h->events)
         events_know(h->events, &EVENT_WORDS);
     if (!err && !h->leader)

@@ -88,9 +88,9 @@ struct dag {
     struct dag_metrics metrics;
     uint32_t jobs; /* of the built-in agent */
     struct policy *policy;
-    const char *log_dir; /* for the output of its runs; NULL: none */
-    struct output_store *outputs; /* files with what commands printed; NULL: values have it */
-    int64_t output_limit;         /* of a run */
+    const char *log_dir;           /* for the output of its runs; NULL: none */
+    struct output_store *outputs;  /* files with what commands printed; NULL: values have it */
+    int64_t output_limit;          /* of a run */
     struct output_stream *streams; /* requests that read outputs: http_output.c */
     struct graph graph;
     uint64_t last_id; /* of the graph before this one */
@@ -217,6 +217,8 @@ struct node_datum *dag_output_value(struct dag *d, struct dag_node *n, enum run_
  * run_output.c: the output of a run, from its start to its end. `tick` returns when it is to be
  * called again; `end` takes the output.
  */
+int dag_output_open(struct dag *d, const char *given, int64_t total, struct err_info *ret_error);
+void dag_output_stop(struct dag *d); /* the DAG is stopped */
 struct output *dag_output_new(struct dag *d, struct dag_node *n);
 struct output *dag_output_continue(struct dag *d, struct dag_node *n);
 void dag_output_printed(struct dag *d, struct dag_node *n);

@@ -157,8 +157,7 @@ static int begin(struct runner *rr, struct run *r, const struct run_spec *s,
     *ret_step = PROCESS_SETUP;
     for (int i = 0; i < WATCHES; i++)
         r->watches[i] = (struct run_watch){r, i, -1};
-    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) ||
-        (s->has_input && pipe2(in, O_CLOEXEC)))
+    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) || (s->has_input && pipe2(in, O_CLOEXEC)))
         error = errno;
     struct process_options p = {
         .paths = paths,

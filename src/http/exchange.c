@@ -226,10 +226,11 @@ static void dispatch(struct exchange *x)
     bool bytes = x->row->route->flags & ROUTE_BYTES;
     if (!is_acceptable(&x->request, bytes))
         http_reply_error(&x->request, 415,
-                         bytes ? "the body must be bytes, with the header Content-Type: "
-                                 "application/octet-stream"
-                               : "the body must be JSON, with the header Content-Type: "
-                                 "application/json (curl: add -H 'Content-Type: application/json')");
+                         bytes
+                             ? "the body must be bytes, with the header Content-Type: "
+                               "application/octet-stream"
+                             : "the body must be JSON, with the header Content-Type: "
+                               "application/json (curl: add -H 'Content-Type: application/json')");
     else
         exchange_run(x);
 }

@@ -43,7 +43,7 @@ struct transport {
     int sink_err;
     struct err_info sink_error;
     int stop_fd;
-    bool is_bytes; /* the body; else it is JSON */
+    bool is_bytes;             /* the body; else it is JSON */
     char why[CURL_ERROR_SIZE]; /* the last request failed; empty: libcurl does not say */
 };
 

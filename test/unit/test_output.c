@@ -7,12 +7,12 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -151,7 +151,7 @@ static void streams_and_ranges(void **state)
     close_store(s);
 }
 
-/* Head and tail are there, and the number of bytes between them; live, sealed, and without files. */
+/* Head and tail are there, and the number of bytes between: live, sealed, and without files. */
 static void a_limit_keeps_both_ends(void **state)
 {
     (void)state;
@@ -401,7 +401,8 @@ static void small_text(void **state)
         put(o, RUN_STDERR, "e");
         assert_true(output_is_small(o));
         output_put_texts(o, true, texts);
-        assert_string_equal(buf_text(&texts[RUN_MIXED]), "h\xc3\xa4" "e");
+        assert_string_equal(buf_text(&texts[RUN_MIXED]), "h\xc3\xa4"
+                                                         "e");
         output_put_pieces(o, 990, &json);
         assert_string_equal(buf_text(&json), "[[0,3,10],[1,1,10]]");
         buf_release(&json);
@@ -417,10 +418,10 @@ static void small_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streams_and_ranges), cmocka_unit_test(a_limit_keeps_both_ends),
-        cmocka_unit_test(torn_ends_are_cut),  cmocka_unit_test(damage_is_noticed),
+        cmocka_unit_test(streams_and_ranges),   cmocka_unit_test(a_limit_keeps_both_ends),
+        cmocka_unit_test(torn_ends_are_cut),    cmocka_unit_test(damage_is_noticed),
         cmocka_unit_test(a_full_disk_is_a_gap), cmocka_unit_test(a_held_output_is_full),
-        cmocka_unit_test(the_oldest_go_first), cmocka_unit_test(small_text),
+        cmocka_unit_test(the_oldest_go_first),  cmocka_unit_test(small_text),
     };
     log_begin(LOG_TEXT, LOG_LEVEL_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,15 +1,15 @@
 /*
- * output_stream - reads the output of a node from the server as chunks (dag/output_format.h), and
+ * node_stream - reads the output of a node from the server as chunks (dag/output_format.h), and
  * passes on what it gets, piece by piece, as it comes. When the connection breaks, it connects
  * again and goes on where it was.
  */
-#ifndef CLI_OUTPUT_STREAM_H
-#define CLI_OUTPUT_STREAM_H
+#ifndef CLI_NODE_STREAM_H
+#define CLI_NODE_STREAM_H
 
 #include "cli/http_client.h"
 #include "dag/output_format.h"
 
-enum { OUTPUT_STREAM_PATIENCE_MS = 30 * 1000 }; /* for the server to come back */
+enum { NODE_STREAM_PATIENCE_MS = 30 * 1000 }; /* for the server to come back */
 
 /* Reads records as their bytes come, without waiting for all of one. */
 struct chunk_parser {
@@ -35,7 +35,7 @@ struct chunk_sink {
 /* 0, what the sink returned, or DAMAGED. */
 int chunk_parse(struct chunk_parser *p, struct str bytes, const struct chunk_sink *sink);
 
-struct output_stream {
+struct node_stream {
     struct client *c;
     const char *id; /* of the node */
     enum run_stream stream;
@@ -51,9 +51,9 @@ struct output_stream {
 };
 
 /* Exit status; *ret_err: what the sink returned, which is no failure. */
-int output_stream_read(struct output_stream *o, int *ret_err);
+int node_stream_read(struct node_stream *o, int *ret_err);
 
 /* The id of a node, by its id or its name: the newest of that name. In the client's arena. */
-int output_stream_find(struct client *c, const char *name, const char **ret_id);
+int node_stream_find(struct client *c, const char *name, const char **ret_id);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/output_stream.h"
+#include "cli/node_stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,7 +82,7 @@ int chunk_parse(struct chunk_parser *p, struct str bytes, const struct chunk_sin
 
 static int on_data(void *arg, enum run_stream s, int64_t time_ms, struct str bytes)
 {
-    struct output_stream *o = arg;
+    struct node_stream *o = arg;
     o->next += bytes.len;
     o->sink_err = o->sink->data(o->sink->arg, s, time_ms, bytes);
     return o->sink_err ? STOPPED : 0;
@@ -90,7 +90,7 @@ static int on_data(void *arg, enum run_stream s, int64_t time_ms, struct str byt
 
 static int on_gap(void *arg, uint64_t bytes)
 {
-    struct output_stream *o = arg;
+    struct node_stream *o = arg;
     o->next += bytes;
     o->sink_err = o->sink->gap(o->sink->arg, bytes);
     return o->sink_err ? STOPPED : 0;
@@ -98,7 +98,7 @@ static int on_gap(void *arg, uint64_t bytes)
 
 static int on_at(void *arg, uint64_t offset, uint64_t run)
 {
-    struct output_stream *o = arg;
+    struct node_stream *o = arg;
     o->next = offset;
     o->run = run;
     o->begun = true;
@@ -109,24 +109,22 @@ static int on_at(void *arg, uint64_t offset, uint64_t run)
 
 static int take(void *arg, struct str bytes, struct err_info *ret_error)
 {
-    struct output_stream *o = arg;
+    struct node_stream *o = arg;
     struct chunk_sink sink = {on_data, on_gap, on_at, o};
     int err = chunk_parse(&o->parser, bytes, &sink);
-    return err ? err_set(ret_error, err < 0 ? err : DROVER_CLOSED,
-                         "the server sent damaged output")
+    return err ? err_set(ret_error, err < 0 ? err : DROVER_CLOSED, "the server sent damaged output")
                : 0;
 }
 
-static int fetch(struct output_stream *o, struct transport_answer *ret_answer)
+static int fetch(struct node_stream *o, struct transport_answer *ret_answer)
 {
     static const char *const names[] = {"stdout", "stderr", "mixed"};
     struct transport_sink sink = {take, o};
     char path[256];
     o->parser = (struct chunk_parser){0};
-    snprintf(path, sizeof path,
-             "/v1/nodes/%s/output?format=chunks&stream=%s&from=%" PRId64 "%s%s", o->id,
-             names[o->stream], o->begun ? (int64_t)o->next : o->from, o->follow ? "&follow=1" : "",
-             o->attach ? "&attach=1" : "");
+    snprintf(path, sizeof path, "/v1/nodes/%s/output?format=chunks&stream=%s&from=%" PRId64 "%s%s",
+             o->id, names[o->stream], o->begun ? (int64_t)o->next : o->from,
+             o->follow ? "&follow=1" : "", o->attach ? "&attach=1" : "");
     return transport_fetch(o->c->transport, path, IDLE_MS, &sink, ret_answer, &o->c->error);
 }
 
@@ -136,7 +134,7 @@ static bool may_return(int err, int status)
     return err == DROVER_UNREACHABLE || err == DROVER_UNKNOWN || (!err && status == 503);
 }
 
-int output_stream_read(struct output_stream *o, int *ret_err)
+int node_stream_read(struct node_stream *o, int *ret_err)
 {
     struct transport_answer answer = {0};
     int64_t since_ms = 0;
@@ -155,9 +153,8 @@ int output_stream_read(struct output_stream *o, int *ret_err)
         }
         if (o->next != before || !since_ms)
             since_ms = clock_boot_ms();
-        if (!may_return(err, answer.status) ||
-            (!o->begun && err == DROVER_UNREACHABLE) ||
-            clock_boot_ms() - since_ms > OUTPUT_STREAM_PATIENCE_MS) {
+        if (!may_return(err, answer.status) || (!o->begun && err == DROVER_UNREACHABLE) ||
+            clock_boot_ms() - since_ms > NODE_STREAM_PATIENCE_MS) {
             if (err)
                 return client_error("%s", o->c->error.text);
             struct client_reply reply = {.status = answer.status,
@@ -173,7 +170,7 @@ int output_stream_read(struct output_stream *o, int *ret_err)
 
 /* Names. */
 
-int output_stream_find(struct client *c, const char *name, const char **ret_id)
+int node_stream_find(struct client *c, const char *name, const char **ret_id)
 {
     struct client_reply reply;
     *ret_id = NULL;
