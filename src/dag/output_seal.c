@@ -195,6 +195,21 @@ static void list_dir(const char *path, struct list *l)
         qsort(l->all, l->count, sizeof *l->all, by_name);
 }
 
+uint64_t output_store_find(struct output_store *s, uint64_t node)
+{
+    CLEANUP(buf_release) struct buf path = {0};
+    struct list files = {0};
+    uint64_t run = 0;
+    output_store_path(s, node, 0, &path);
+    *strrchr(buf_text(&path), '/') = '\0';
+    list_dir(path.p, &files);
+    for (size_t i = 0; i < files.count; i++)
+        if (files.all[i].name.node == node && files.all[i].name.run > run)
+            run = files.all[i].name.run;
+    free(files.all);
+    return run;
+}
+
 /* Calls fn for each file, the oldest first, until that returns false. */
 static void each_file(struct output_store *s,
                       bool (*fn)(struct output_store *s, const struct listed *one, void *arg),

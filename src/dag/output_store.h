@@ -56,6 +56,9 @@ struct output_name {
 
 void output_store_know(struct output_store *s, struct output_name *names, size_t count);
 
+/* The newest run of a node that has a file; 0: none has. After a crash the record may not know. */
+uint64_t output_store_find(struct output_store *s, uint64_t node);
+
 /* Waits until the thread has nothing left to do. For tests. */
 void output_store_settle(struct output_store *s);
 

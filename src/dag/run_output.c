@@ -178,7 +178,10 @@ void dag_output_recover(struct dag *d, struct dag_node *n)
     CLEANUP(buf_release) struct buf path = {0};
     struct output_file f;
     struct err_info why;
-    if (!d->outputs || !n->kept || !n->kept->run)
+    uint64_t run = d->outputs ? output_store_find(d->outputs, n->id) : 0;
+    if (run && (!n->kept || n->kept->run < run))
+        *node_keep(n) = (struct node_kept){.run = run};
+    if (!run || !n->kept->run)
         return;
     output_store_path(d->outputs, n->id, n->kept->run, &path);
     int err = output_file_open(&f, buf_text(&path), n->id, n->kept->run, &why);

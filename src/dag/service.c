@@ -377,8 +377,8 @@ static const struct option OPTIONS[] = {
      "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
      option_text, &log_dir},
     {"output-dir", "DIR",
-     "Keep what commands print in this directory. Default: DATA/output; on an ensemble\n"
-     "the beginning and the end of it, there. Agents may share it.",
+     "Keep what commands print in this directory instead of DATA/output. On an ensemble\n"
+     "the beginning and the end are kept there without it. Agents may share it.",
      option_text, &output_dir},
     {"output-limit", "SIZE",
      "Keep so much of what a run prints: the beginning and the end, half of it each.\n"
