@@ -4,11 +4,13 @@
  *   task_load PROTOCOL PORT CONNECTIONS LANES SECONDS
  *
  * PROTOCOL is drover (three requests a cycle), drover-two (the delete goes with the next claim),
- * drover-many (a hundred cycles in two requests), beanstalkd, or redis. A lane is one cycle after
- * the other; with several lanes on a connection their requests are pipelined. Prints cycles a
- * second.
+ * drover-many (a hundred cycles in two requests), drover-policy (each task has a priority and a
+ * key), drover-fifo (another group), drover-retry (each task fails once and is finished),
+ * beanstalkd, or redis. A lane is one cycle after the other; with several lanes on a connection
+ * their requests are pipelined. Prints cycles a second.
  *
  * A protocol is a table of two functions: the next request of a lane, and the end of an answer.
+ * The steps of a cycle are letters: add, claim, fail, end (finish), delete.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -29,7 +31,10 @@
 
 enum { DATA_LEN = 64, MANY = 100, EVENTS = 256, LANES_MAX = 64 };
 
+struct protocol;
+
 struct lane {
+    const struct protocol *protocol;
     unsigned number, step;
     uint64_t cycle;
     int64_t ids[MANY];
@@ -47,10 +52,13 @@ struct connection {
 
 struct protocol {
     const char *name;
-    unsigned steps, cycles; /* requests of a lane's round, and the cycles that they are */
+    const char *steps; /* the requests of a lane's round */
+    unsigned cycles;   /* that they are */
     void (*request)(struct lane *l, struct buf *out);
     /* The length of the answer at p, 0: more is needed. Notes what the lane needs of it. */
     size_t (*answer)(struct lane *l, const char *p, size_t len);
+    const char *group; /* of drover */
+    bool keyed;
 };
 
 static uint64_t completed;
@@ -84,11 +92,22 @@ static void put_ids(struct buf *b, const struct lane *l)
     buf_printf(b, "]");
 }
 
-static void put_adds(struct buf *b, int count)
+static char step_of(const struct lane *l)
+{
+    return l->protocol->steps[l->step];
+}
+
+static void put_adds(struct buf *b, const struct lane *l, int count)
 {
     buf_printf(b, "\"adds\":[");
-    for (int i = 0; i < count; i++)
-        buf_printf(b, "%s{\"group\":\"bench\",\"data\":\"%s\"}", i ? "," : "", data);
+    for (int i = 0; i < count; i++) {
+        buf_printf(b, "%s{\"group\":\"%s\",\"data\":\"%s\"", i ? "," : "", l->protocol->group,
+                   data);
+        if (l->protocol->keyed)
+            buf_printf(b, ",\"priority\":%d,\"key\":\"%d-%u-%" PRIu64 "\"", (int)(l->cycle % 5),
+                       getpid(), l->number, l->cycle);
+        buf_printf(b, "}");
+    }
     buf_printf(b, "]");
 }
 
@@ -98,14 +117,25 @@ static void drover_request(struct lane *l, struct buf *out)
 
     body.len = 0;
     buf_printf(&body, "{\"clientid\":%u,", l->number + 1);
-    if (l->step == 0)
-        put_adds(&body, 1);
-    else if (l->step == 1)
-        buf_printf(&body, "\"group\":\"bench\",\"duration\":60000");
-    else
+    switch (step_of(l)) {
+    case 'a':
+        put_adds(&body, l, 1);
+        break;
+    case 'c':
+        buf_printf(&body, "\"group\":\"%s\",\"duration\":60000", l->protocol->group);
+        break;
+    case 'f':
+        buf_printf(&body, "\"fails\":[{\"id\":%" PRId64 ",\"error\":\"no\",\"retry_in\":0}]",
+                   l->ids[0]);
+        break;
+    case 'e':
+        buf_printf(&body, "\"finishes\":[{\"id\":%" PRId64 "}]", l->ids[0]);
+        break;
+    default:
         put_ids(&body, l);
+    }
     buf_printf(&body, "}");
-    post(out, l->step == 1 ? "/claim" : "/update", &body);
+    post(out, step_of(l) == 'c' ? "/claim" : "/update", &body);
 }
 
 static void drover_claiming(struct lane *l, struct buf *out, int count)
@@ -115,9 +145,10 @@ static void drover_claiming(struct lane *l, struct buf *out, int count)
     body.len = 0;
     buf_printf(&body, "{\"clientid\":%u,", l->number + 1);
     if (l->step == 0) {
-        put_adds(&body, count);
+        put_adds(&body, l, count);
     } else {
-        buf_printf(&body, "\"group\":\"bench\",\"duration\":60000,\"limit\":%d,", count);
+        buf_printf(&body, "\"group\":\"%s\",\"duration\":60000,\"limit\":%d,", l->protocol->group,
+                   count);
         put_ids(&body, l);
     }
     buf_printf(&body, "}");
@@ -159,7 +190,7 @@ static size_t drover_answer(struct lane *l, const char *p, size_t len)
         return 0;
     if (memcmp(p, "HTTP/1.1 200", 12) != 0)
         fail("drover", p, total);
-    if (l->step == 1) {
+    if (step_of(l) == 'c') {
         read_ids(l, head, p + total);
         if (!l->id_count)
             fail("nothing to claim", p, total);
@@ -231,11 +262,14 @@ static size_t redis_answer(struct lane *l, const char *p, size_t len)
 }
 
 static const struct protocol PROTOCOLS[] = {
-    {"drover", 3, 1, drover_request, drover_answer},
-    {"drover-two", 2, 1, drover_two_request, drover_answer},
-    {"drover-many", 2, MANY, drover_many_request, drover_answer},
-    {"beanstalkd", 3, 1, beanstalkd_request, beanstalkd_answer},
-    {"redis", 3, 1, redis_request, redis_answer},
+    {"drover", "acd", 1, drover_request, drover_answer, "bench"},
+    {"drover-two", "ac", 1, drover_two_request, drover_answer, "bench"},
+    {"drover-many", "ac", MANY, drover_many_request, drover_answer, "bench"},
+    {"drover-policy", "acd", 1, drover_request, drover_answer, "policy", .keyed = true},
+    {"drover-fifo", "acd", 1, drover_request, drover_answer, "fifo"},
+    {"drover-retry", "acfce", 1, drover_request, drover_answer, "bench"},
+    {"beanstalkd", "acd", 1, beanstalkd_request, beanstalkd_answer},
+    {"redis", "acd", 1, redis_request, redis_answer},
 };
 
 /* Connections. */
@@ -262,7 +296,7 @@ static void ask(struct connection *c, const struct protocol *p, unsigned lane)
 
 static void next_step(const struct protocol *p, struct lane *l)
 {
-    if (++l->step < p->steps)
+    if (p->steps[++l->step])
         return;
     l->step = 0;
     l->cycle++;
@@ -340,6 +374,7 @@ static double run(struct connection *connections, int count, unsigned lanes, dou
 
         epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &e);
         for (unsigned lane = 0; lane < lanes; lane++) {
+            c->lanes[lane].protocol = p;
             c->lanes[lane].number = (unsigned)i * LANES_MAX + lane;
             ask(c, p, lane);
         }

@@ -14,14 +14,13 @@ enum {
     FIRST_LEN = 1024 - 32,
     BLOCK_LEN = 16 * 1024 - 64,
     LARGE_LEN = BLOCK_LEN / 4,
-    ALIGNMENT = 16,
 };
 
 struct arena_block {
-    _Alignas(16) struct arena_block *next;
+    _Alignas(ARENA_ALIGNMENT) struct arena_block *next;
     size_t len;
     bool large;
-    _Alignas(16) char bytes[];
+    _Alignas(ARENA_ALIGNMENT) char bytes[];
 };
 
 static struct arena_block *block_new(size_t len)
@@ -55,25 +54,15 @@ static size_t next_len(const struct arena *a, size_t size)
     return len < BLOCK_LEN ? len : BLOCK_LEN;
 }
 
-void *arena_alloc(struct arena *a, size_t size)
+void *arena_alloc_more(struct arena *a, size_t size)
 {
-    size = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-    if (size > (size_t)(a->end - a->at)) {
-        if (size > LARGE_LEN)
-            return alloc_large(a, size);
-        struct arena_block *b = block_new(next_len(a, size));
-        b->next = a->blocks;
-        a->blocks = b;
-        block_use(a, b);
-    }
-    void *given = a->at;
-    a->at += size;
-    return given;
-}
-
-void *arena_zalloc(struct arena *a, size_t size)
-{
-    return memset(arena_alloc(a, size), 0, size);
+    if (size > LARGE_LEN)
+        return alloc_large(a, size);
+    struct arena_block *b = block_new(next_len(a, size));
+    b->next = a->blocks;
+    a->blocks = b;
+    block_use(a, b);
+    return arena_alloc(a, size);
 }
 
 char *arena_text(struct arena *a, struct str s)

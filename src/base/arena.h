@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -19,8 +20,27 @@ struct arena {
     char *at, *end;             /* free bytes of the newest */
 };
 
-void *arena_alloc(struct arena *a, size_t size);
-void *arena_zalloc(struct arena *a, size_t size);
+enum { ARENA_ALIGNMENT = 16 };
+
+/* The slow path: a new block. `size` is a multiple of the alignment. */
+void *arena_alloc_more(struct arena *a, size_t size);
+
+/* Inline, because a request allocates a few dozen times. */
+static inline void *arena_alloc(struct arena *a, size_t size)
+{
+    size = (size + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
+    if (size > (size_t)(a->end - a->at))
+        return arena_alloc_more(a, size);
+    void *given = a->at;
+    a->at += size;
+    return given;
+}
+
+static inline void *arena_zalloc(struct arena *a, size_t size)
+{
+    void *given = arena_alloc(a, size);
+    return size ? memset(given, 0, size) : given;
+}
 
 /* Copies and prints text, NUL-terminated. */
 char *arena_text(struct arena *a, struct str s);

@@ -8,7 +8,8 @@
 
 void buf_release(struct buf *b)
 {
-    free(b->p);
+    if (b->p) /* most are empty, and this is a call less */
+        free(b->p);
     *b = (struct buf){0};
 }
 

@@ -179,7 +179,10 @@ static bool to_int64(const char *p, const char *end, int64_t *ret)
 {
     bool negative = *p == '-';
     uint64_t v = 0, limit = (uint64_t)INT64_MAX + negative;
-    for (p += negative; p < end; p++) {
+    p += negative;
+    for (const char *safe = end - p > 18 ? p + 18 : end; p < safe; p++) /* 18 digits always fit */
+        v = v * 10 + (uint64_t)(*p - '0');
+    for (; p < end; p++) {
         uint64_t digit = (uint64_t)(*p - '0');
         if (v > (limit - digit) / 10)
             return false;

@@ -4,18 +4,29 @@
  */
 #include "base/json.h"
 
-/* None at the beginning, or after a bracket, a colon or a space. */
-static void put_comma(struct buf *b)
+/*
+ * Makes room for a comma and so many bytes, and puts the comma: none at the beginning, or after a
+ * bracket, a colon or a space. Returns where the bytes go; put_end() takes what follows them.
+ */
+static char *put_begin(struct buf *b, size_t len)
 {
-    char last = b->len ? b->p[b->len - 1] : ' ';
+    buf_reserve(b, len + 1);
+    char last = b->len ? b->p[b->len - 1] : ' ', *at = b->p + b->len;
     if (last != '{' && last != '[' && last != ':' && last != ',' && last != ' ' && last != '\n')
-        buf_put(b, ",", 1);
+        *at++ = ',';
+    return at;
+}
+
+static void put_end(struct buf *b, const char *end)
+{
+    b->len = (size_t)(end - b->p);
 }
 
 void json_open(struct buf *b, char bracket)
 {
-    put_comma(b);
-    buf_put(b, &bracket, 1);
+    char *at = put_begin(b, 1);
+    *at++ = bracket;
+    put_end(b, at);
 }
 
 void json_close(struct buf *b, char bracket)
@@ -38,13 +49,13 @@ void json_put_int(struct buf *b, int64_t number)
 {
     char digits[24], *p = digits + sizeof digits;
     uint64_t v = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    put_comma(b);
     do
         *--p = (char)('0' + v % 10);
     while (v /= 10);
     if (number < 0)
         *--p = '-';
-    buf_put(b, p, (size_t)(digits + sizeof digits - p));
+    size_t len = (size_t)(digits + sizeof digits - p);
+    put_end(b, (char *)memcpy(put_begin(b, len), p, len) + len);
 }
 
 void json_put_bool(struct buf *b, bool truth)
@@ -59,8 +70,10 @@ void json_put_null(struct buf *b)
 
 void json_put_raw(struct buf *b, struct str json)
 {
-    put_comma(b);
-    buf_put_str(b, json);
+    char *at = put_begin(b, json.len);
+    if (json.len)
+        memcpy(at, json.p, json.len);
+    put_end(b, at + json.len);
 }
 
 static void put_escape(struct buf *b, unsigned char c)
@@ -105,12 +118,11 @@ static size_t put_special(struct buf *b, const char *p, const char *end)
     return 1;
 }
 
-void json_put_text(struct buf *b, struct str text)
+/* Text with bytes that need a look, from the first of them on. */
+static void put_rest(struct buf *b, const char *p, const char *end)
 {
-    const char *p = text.len ? text.p : "", *end = p + text.len, *plain = p;
-    put_comma(b);
-    buf_put(b, "\"", 1);
-    while ((p = json_skip_plain(p, end)) < end) {
+    const char *plain = p;
+    for (; p < end; p = json_skip_plain(p, end)) {
         size_t len = (unsigned char)*p >= 0x80 ? utf8_len(p, end) : 0;
         if (len) {
             p += len;
@@ -121,6 +133,18 @@ void json_put_text(struct buf *b, struct str text)
         plain = p;
     }
     buf_put(b, plain, (size_t)(p - plain));
+}
+
+void json_put_text(struct buf *b, struct str text)
+{
+    const char *p = text.len ? text.p : "", *end = p + text.len, *special = json_skip_plain(p, end);
+    size_t len = (size_t)(special - p);
+    char *at = put_begin(b, text.len + 2);
+    *at++ = '"';
+    memcpy(at, p, len);
+    put_end(b, at + len);
+    if (special < end)
+        put_rest(b, special, end);
     buf_put(b, "\"", 1);
 }
 

@@ -1,4 +1,4 @@
-/* drover nodes, show, wait, kill, retry, top. */
+/* drover nodes, wait, kill, retry, top; the output of a node. */
 #include "cli/dag.h"
 
 #include <inttypes.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "cli/task_show.h"
 #include "cli/verb.h"
 #include "dag/node.h"
 
@@ -89,6 +90,7 @@ static const struct verb_column NODES[] = {
     {{"ID", true}, "id"},
     {{"STATE"}, "state", VERB_STATE},
     {{"TYPE"}, "type"},
+    {{"RUN"}, "run"},
     {{"NAME"}, "name", .colour = TERM_BOLD},
     {{"PARENT"}, "parent", .colour = TERM_DIM},
     {{"TIME", true}, NULL, VERB_TOOK},
@@ -96,13 +98,19 @@ static const struct verb_column NODES[] = {
     {{0}},
 };
 
+void dag_print_nodes(const struct json *list)
+{
+    verb_print_columns(list, NODES);
+}
+
 const struct cmd cmd_nodes = VERB_INIT(
     "nodes", "list nodes", NULL, "Lists the nodes of the DAG.",
     CMD_OPTIONS({"state", "STATES",
                  "Only those in these states, comma-separated: waiting, running, finished,\n"
                  "failed, killed, skipped.",
                  parse_states},
-                {"type", "TYPES", "Only those of these types, comma-separated.", option_text}),
+                {"type", "TYPES", "Only those of these types, comma-separated.", option_text},
+                {"run", "RUN", "Only those of this run.", option_text}),
     "GET", "/v1/nodes", .list = "", .columns = NODES);
 
 /* show */
@@ -136,7 +144,7 @@ static void print_times(const struct json *m)
         printf("%-9s %" PRId64 "\n", "attempts", json_int_of(m, "attempts"));
 }
 
-static int print_node(const struct json *node)
+int dag_print_node(const struct json *node)
 {
     static const char *const fields[] = {"id", "name", "type", "parent", "when", "group", "branch"};
     const struct json *m = json_get(node, "metadata"), *data = json_get(node, "data"),
@@ -161,11 +169,6 @@ static int print_node(const struct json *node)
         }
     return CMD_OK;
 }
-
-const struct cmd cmd_show =
-    VERB_INIT("show", "show a node, and why it waits", "ID",
-              "Shows a node: what it is, its state, why it waits, and its data.", NULL, "GET",
-              "/v1/nodes/{1}", .flags = VERB_NODE_IDS, .print = print_node);
 
 /* wait, kill, retry */
 
@@ -193,28 +196,53 @@ static int status_of_states(const struct json *list)
     return CMD_OK;
 }
 
-const struct cmd cmd_wait = VERB_INIT(
-    "wait", "wait until nodes have ended", "ID...",
-    "Waits until all of these nodes have ended, and prints their states. The exit status\n"
-    "is 0 if every one is finished or skipped.",
-    CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.", option_span, NULL,
-                 0, INT32_MAX}),
-    "GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS, .print = print_states,
-    .status = status_of_states);
+/* task:ID and first:ID are tasks, anything else is a node or a run. */
+static bool is_task(const char *operand)
+{
+    return !strncmp(operand, "task:", 5) || !strncmp(operand, "first:", 6);
+}
+
+static int run_wait(const struct cmd_call *call)
+{
+    int tasks = 0;
+    for (int i = 0; i < call->count; i++)
+        tasks += is_task(call->operands[i]);
+    if (!tasks)
+        return verb_run(call);
+    if (tasks < call->count)
+        return cmd_usage_error(call->cmd, "nodes and tasks do not go together");
+    return task_wait(call, verb_value(call, "timeout"));
+}
+
+const struct cmd cmd_wait = {
+    .name = "wait",
+    .summary = "wait until nodes, runs or tasks have ended",
+    .operands = "NODE|RUN|TASK...",
+    .about =
+        "Waits until all of these nodes and runs, or tasks, have ended, and prints their states.\n"
+        "task:ID is a task, and so is first:ID, by its first id. The exit status is 0 if every\n"
+        "node and run is finished or skipped, every task done.",
+    .options = CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.",
+                            option_span, NULL, 0, INT32_MAX}),
+    .client = CMD_JSON,
+    .run = run_wait,
+    .verb = &(const struct verb){"GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS,
+                                 .print = print_states, .status = status_of_states},
+};
 
 const struct cmd cmd_kill =
-    VERB_INIT("kill", "kill nodes", "ID...",
-              "Kills nodes: sends TERM to all their processes, and KILL after a grace period. A\n"
+    VERB_INIT("kill", "kill nodes or runs", "NODE|RUN...",
+              "Kills nodes, or all nodes of runs: sends TERM to all their processes, and KILL "
+              "after a grace period. A\n"
               "node that has not started never starts.",
-              NULL, "PUT", "/v1/scheduler/kill?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-              .print = print_states);
+              NULL, "PUT", "/v1/scheduler/kill?id={*}", .flags = VERB_WAITS, .print = print_states);
 
 const struct cmd cmd_retry = VERB_INIT(
-    "retry", "run nodes again that failed or were killed", "ID...",
-    "Runs nodes again that failed or were killed. The nodes after them that were skipped\n"
+    "retry", "run nodes again that failed or were killed", "NODE|RUN...",
+    "Runs nodes again that failed or were killed, all of them in a run. The nodes after them that "
+    "were skipped\n"
     "wait again.",
-    NULL, "PUT", "/v1/scheduler/retry?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-    .print = print_states);
+    NULL, "PUT", "/v1/scheduler/retry?id={*}", .flags = VERB_WAITS, .print = print_states);
 
 /* top */
 

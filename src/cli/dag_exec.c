@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "cli/dag.h"
 #include "cli/node_stream.h"
 #include "cli/term.h"
 #include "dag/node.h"
@@ -27,7 +28,7 @@ enum { INPUT_LEN = 64 * 1024, WAIT_MS = 20 * 1000, PAUSE_MS = 300, TIMED_OUT = 1
 static struct {
     const char *group, *cwd, *user;
     struct limits limits;
-    int64_t timeout_ms;
+    int64_t timeout_ms, agent_ms;
     bool remove, no_input;
 } options;
 
@@ -188,7 +189,7 @@ static int on_data(void *arg, enum run_stream s, int64_t time_ms, struct str byt
 {
     (void)arg;
     (void)time_ms;
-    return term_pass(s == RUN_STDERR ? STDERR_FILENO : STDOUT_FILENO, bytes) ? errno : 0;
+    return term_copy(s == RUN_STDERR ? STDERR_FILENO : STDOUT_FILENO, bytes) ? errno : 0;
 }
 
 static int on_gap(void *arg, uint64_t bytes)
@@ -246,6 +247,8 @@ static int run_exec(const struct cmd_call *call)
 
     TRY(client_configure(&call->client, &e.config));
     TRY(client_connect(&c, &e.config));
+    if (options.group)
+        TRY(agents_wait(&c, options.group, options.agent_ms));
     put_node(&body, call->count, call->operands);
     block_signals();
     TRY(client_call(&c, &reply, buf_text(&body), "POST /v1/nodes"));
@@ -271,17 +274,21 @@ const struct cmd cmd_exec = CMD_INIT(
     "Runs one command as a node, as if it ran here: prints exactly what it prints, passes\n"
     "standard input and signals to it, and ends with its exit status: 128 and the signal if\n"
     "one ended it, 124 if its time was over.",
-    CMD_OPTIONS({"group", "GROUP", "Run it on an agent of this group. Default: drover/run.",
-                 option_text, &options.group},
-                {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
-                 &options.cwd},
-                {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
-                 &options.timeout_ms, 1, INT32_MAX},
-                {"user", "USER", "Run it as this user, if the server permits that.", option_text,
-                 &options.user},
-                {"rm", NULL, "Remove the node and its output when it has ended.", option_flag,
-                 &options.remove},
-                {"no-stdin", NULL, "Its standard input is empty; ours is not read.", option_flag,
-                 &options.no_input, .letter = 'n'},
-                LIMIT_OPTIONS(options.limits)),
+    CMD_OPTIONS(
+        {"group", "GROUP", "Run it on an agent of this group. Default: drover/run.", option_text,
+         &options.group},
+        {"wait-for-agent", "TIME",
+         "Wait so long for an agent of the group. Default: if there is none, it is not run.",
+         option_span, &options.agent_ms, 0, INT32_MAX},
+        {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
+         &options.cwd},
+        {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
+         &options.timeout_ms, 1, INT32_MAX},
+        {"user", "USER", "Run it as this user, if the server permits that.", option_text,
+         &options.user},
+        {"rm", NULL, "Remove the node and its output when it has ended.", option_flag,
+         &options.remove},
+        {"no-stdin", NULL, "Its standard input is empty; ours is not read.", option_flag,
+         &options.no_input, .letter = 'n'},
+        LIMIT_OPTIONS(options.limits)),
     CMD_REMOTE, run_exec);

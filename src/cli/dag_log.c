@@ -40,7 +40,7 @@ struct printer {
 static int put(const struct printer *p, struct str bytes)
 {
     if (!p->is_terminal)
-        return term_pass(STDOUT_FILENO, bytes);
+        return term_copy(STDOUT_FILENO, bytes);
     term_write(stdout, bytes, ESCAPE_LINES);
     return fflush(stdout);
 }

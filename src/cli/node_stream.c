@@ -170,14 +170,16 @@ int node_stream_read(struct node_stream *o, int *ret_err)
 
 /* Names. */
 
+/* The server knows ids and RUN/NAME; any other name is that of the newest node that has it. */
 int node_stream_find(struct client *c, const char *name, const char **ret_id)
 {
     struct client_reply reply;
     *ret_id = NULL;
-    if (*name && strspn(name, "0123456789") == strlen(name) && strlen(name) < 19) {
-        *ret_id = arena_text(&c->arena, str_of(name));
-        return CMD_OK;
-    }
+    TRY(client_try(c, &reply, NULL, "GET /v1/nodes/%s", client_quote(c, str_of(name))));
+    if (reply.status == 200)
+        *ret_id = arena_text(&c->arena, json_text_of(json_get(reply.json, "metadata"), "id"));
+    if (*ret_id || reply.status != 404 || strspn(name, "0123456789") == strlen(name))
+        return *ret_id ? CMD_OK : client_refused(c, &reply);
     TRY(client_call(c, &reply, NULL, "GET /v1/nodes?metadata=name"));
     json_each(n, json_list(reply.json))
         if (str_eq(json_text_of(n, "name"), str_of(name)))

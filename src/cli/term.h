@@ -61,7 +61,7 @@ void term_write(FILE *to, struct str text, enum escape_style style);
 void term_line(FILE *to, struct str text, enum escape_style style);
 
 /* Bytes of a command, as they are, also on a terminal. 0, or -1 with errno. */
-int term_pass(int fd, struct str bytes);
+int term_copy(int fd, struct str bytes);
 
 /*
  * A line on stderr, as one write, always escaped: a name from outside does not make another line.
@@ -69,6 +69,16 @@ int term_pass(int fd, struct str bytes);
 void term_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void term_vsay(const char *prefix, const char *fmt, va_list ap)
     __attribute__((format(printf, 2, 0)));
+
+/*
+ * The status: a line at the end of the output on a terminal, which is rewritten. What the functions
+ * above and below write to stderr goes above it. Only for a terminal; else it is not shown.
+ */
+bool term_can_status(void);
+void term_status(const char *line); /* "": removes it */
+
+/* Writes what a command has written to its descriptor 1 or 2 to ours, unchanged. */
+void term_pass(int fd, struct str bytes);
 
 /*
  * A table. Cells are added in order, row by row. On a terminal the widest columns are cut until a

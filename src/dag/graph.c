@@ -12,6 +12,11 @@ void graph_release(struct graph *g)
             graph_remove(g, g->order[i]);
     for (uint32_t i = 0; i < g->group_count; i++)
         free(g->groups[i]);
+    for (uint32_t i = 0; i < g->run_count; i++) { /* of chunks that could not be loaded */
+        free(g->runs[i]->id);
+        free(g->runs[i]);
+    }
+    free(g->runs);
     plan_release(&g->plan);
     free(g->groups);
     free(g->by_ref);
@@ -163,8 +168,9 @@ static void free_node(struct dag_node *n)
     node_free(n);
 }
 
-static void free_chunk(struct chunk_text *c)
+static void free_chunk(struct graph *g, struct chunk_text *c)
 {
+    graph_leave_run(g, c);
     buf_release(&c->text);
     free(c);
 }
@@ -198,30 +204,66 @@ static void append(struct graph *g, struct dag_node *n)
         g->shown = mem_realloc(g->shown, g->cap);
     }
     n->index = g->count;
+    g->shown[g->count] = SHOWN_NONE;
     g->order[g->count++] = n;
 }
 
 /* The ids of nodes rise, because they are found by binary search; those of parents are numbers. */
-static bool is_in_order(struct graph_loading *l, const struct dag_node *n,
-                        const struct json *parents)
+static bool are_numbers(const struct json *parents)
 {
     json_each(m, json_list(parents))
         if (m->kind != JSON_INT)
             return false;
+    return true;
+}
+
+static bool is_in_order(struct graph_loading *l, const struct dag_node *n,
+                        const struct json *parents)
+{
+    if (!are_numbers(parents))
+        return false;
     bool rises = l->last_id < n->id;
     l->last_id = n->id;
     return rises;
 }
 
+/* Replaces words of the spec by those of the record. */
+static bool read_changed(struct graph_loading *l, struct dag_node *n, struct plan_node *p,
+                         const struct json *v, const struct json **ret_parents)
+{
+    struct str when = {0}, group = {0};
+    int64_t priority = 0;
+    *ret_parents = NULL;
+    if (json_get_text(v, "when", &when, NULL) != 1 || node_when_of(when) < 0 ||
+        json_get_text(v, "group", &group, NULL) != 1 ||
+        json_get_text(v, "name", &n->name, NULL) != 1 ||
+        json_get_int(v, "priority", &priority, NULL) != 1 ||
+        json_get_list(v, "parents", ret_parents, NULL) != 1)
+        return false;
+    p->when = (uint8_t)node_when_of(when);
+    p->priority = (int32_t)priority;
+    p->group = graph_group(l->g, group);
+    if (p->group == UINT32_MAX)
+        return false;
+    n->group = str_of(l->g->groups[p->group]);
+    return true;
+}
+
 static bool load_node(struct graph_loading *l, struct chunk_text *c, const struct json *v)
 {
+    CLEANUP(arena_release) struct arena a = {0};
     const struct json *parents = NULL;
     struct dag_node *n = mem_zalloc(sizeof *n);
     mem_grow(l->specs, l->count, l->cap);
     struct plan_spec *s = &l->specs[l->count];
     bool good = read_spec(l, v, n, s) && json_get_list(v, "parents", &parents, NULL) >= 0 &&
                 is_in_order(l, n, parents);
-    if (!good || (l->recall && !l->recall(l->arg, n, &s->node))) {
+    bool there = good && (!l->recall || l->recall(l->arg, n, &s->node));
+    if (there && n->changed) {
+        const struct json *changed = json_parse(&a, str_of(n->changed), NULL);
+        good = there = read_changed(l, n, &s->node, changed, &parents) && are_numbers(parents);
+    }
+    if (!there) {
         node_free(n);
         return good;
     }
@@ -244,8 +286,11 @@ static bool load_chunk(struct graph_loading *l, struct chunk_text *c)
     CLEANUP(arena_release) struct arena a = {0};
     const struct json *list = json_parse(&a, buf_str(&c->text), NULL);
     bool good = list && list->kind == JSON_LIST && list->count;
-    for (const struct json *v = good ? list->first : NULL; v && good; v = v->next, c->count++)
-        good = load_node(l, c, v);
+    for (const struct json *v = good ? list->first : NULL; v && good; v = v->next) {
+        bool is_run = !v->next && json_get(v, "run");
+        good = is_run ? graph_load_run(l->g, c, v) : load_node(l, c, v);
+        c->count += !is_run;
+    }
     return good;
 }
 
@@ -263,7 +308,7 @@ static bool plan_nodes(struct graph_loading *l, struct plan_changes *changes)
         struct dag_node *n = g->order[l->from + i];
         n->ref = refs[i];
         g->by_ref[n->ref] = n;
-        g->shown[n->index] = g->plan.nodes[n->ref].state;
+        graph_show(g, n, g->plan.nodes[n->ref].state);
         if (n->id > g->last_id)
             g->last_id = n->id;
     }
@@ -286,12 +331,19 @@ int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, grap
         free_node(g->order[--g->count]);
     for (uint32_t i = 0; i < count && good; i++)
         if (!chunks[i]->nodes) /* all of its nodes were deleted */
-            free_chunk(chunks[i]);
+            free_chunk(g, chunks[i]);
     free(l.specs);
     free(l.parents);
     if (!good)
         *ret_damaged = damaged;
     return good ? 0 : DROVER_DAMAGED;
+}
+
+void graph_rename(struct dag_node *n, struct str name)
+{
+    if (n->name.len && !is_in(n->chunk, n->name))
+        free((char *)n->name.p);
+    n->name = (struct str){name.len ? mem_dup(name.p, name.len) : NULL, name.len};
 }
 
 /* Removing. */
@@ -317,13 +369,13 @@ void graph_remove(struct graph *g, struct dag_node *n)
 {
     if (g->plan.nodes[n->ref].state != NODE_RUNNING) /* graph_release() may find running nodes */
         plan_remove(&g->plan, n->ref);
+    graph_show(g, n, SHOWN_NONE);
     g->by_ref[n->ref] = NULL;
     g->order[n->index] = NULL;
-    g->shown[n->index] = SHOWN_NONE;
     g->holes++;
     g->deletions++;
     struct chunk_text *c = n->chunk;
     free_node(n);
     if (!--c->nodes)
-        free_chunk(c);
+        free_chunk(g, c);
 }

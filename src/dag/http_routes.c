@@ -11,13 +11,15 @@
 #include "server/leader.h"
 
 enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, LIST_MAX = 100000 };
+enum { ID_LEN_MAX = RUN_ID_LEN_MAX + 1 + NODE_NAME_LEN_MAX };
 
 /* clang-format off */
 #define IN struct dag_in
-#define NODE FIELD_TEXT(IN_PATH, IN, id, "id", 1, 80, "The node")
+#define NODE FIELD_TEXT(IN_PATH, IN, id, "id", 1, ID_LEN_MAX, "The node: its id, or RUN/NAME")
 #define NODES \
-    FIELD_INTS(IN_QUERY | REQUIRED, IN, ids, id_count, "id", 1, LIST_MAX, \
-               "The nodes, comma-separated")
+    FIELD_TEXTS(IN_QUERY | REQUIRED, IN, ids, id_count, "id", 1, LIST_MAX, \
+                "The nodes (ids, or RUN/NAME) and runs, comma-separated")
+#define RUN(where, help) FIELD_TEXT(where, IN, run, "run", 1, ID_LEN_MAX, help)
 #define CLIENT(where) \
     FIELD_INT(where, IN, clientid, "clientid", 1, INT64_MAX, "The agent's client id")
 #define ATTEMPT(where) \
@@ -44,6 +46,7 @@ static const struct route ROUTES[] = {
                          "Only nodes with a higher id; waits until there is one"),
               FIELD_INT(IN_QUERY, IN, timeout, "timeout", 0, INT64_MAX,
                         "How long `new` waits, in ms", .preset = 3600 * 1000),
+              RUN(IN_QUERY, "Only the nodes of this run"),
               LIMIT(1, LIST_MAX, "Nodes per page; the reply is then an object with pagination"),
               START, PID)},
     {METHOD_POST, "/v1/nodes", http_post_nodes, ROLE_RUN | ROUTE_LARGE, "Add nodes, all or none",
@@ -54,6 +57,20 @@ static const struct route ROUTES[] = {
      "Show a node, its data, and why it waits", "getNode",
      .reply = "metadata:Node data:object why?:text", .errors = "404 No such node\n" ROUTE_LEADER,
      ROUTE_IN(IN, NODE)},
+    {METHOD_PATCH, "/v1/nodes/{id}", http_patch_node, ROLE_RUN,
+     "Change parts of a node that has not started", "changeNode", .reply = "Node",
+     .errors = "404 No such node\n409 It has started, or is about to\n" ROUTE_LEADER,
+     .example = "{\"parents\": [\"3\", \"5\"], \"priority\": 2}",
+     ROUTE_IN(IN, NODE,
+              FIELD_TEXTS(IN_BODY, IN, parents, parent_count, "parents", 0, LIST_MAX,
+                          "Its parents from now on: ids, or RUN/NAME; none: it is at the root"),
+              FIELD_CHOICE(IN_BODY, IN, when, "when", "success|failure|always",
+                           "How they have to end", .preset = -1),
+              FIELD_INT(IN_BODY, IN, priority, "priority", INT32_MIN, INT32_MAX, "Its priority",
+                        .preset = INT64_MIN),
+              FIELD_TEXT(IN_BODY, IN, group, "group", 1, NODE_NAME_LEN_MAX,
+                         "The group of agents that runs it"),
+              FIELD_TEXT(IN_BODY, IN, name, "name", 0, NODE_NAME_LEN_MAX, "Its name"))},
     {METHOD_DELETE, "/v1/nodes/{id}", http_delete_node, ROLE_RUN, "Remove a node that does not run",
      "deleteNode", .reply = "[(id:text)]",
      .errors = "404 No such node\n409 It runs, or others wait for it\n" ROUTE_LEADER,
@@ -108,7 +125,7 @@ static const struct route ROUTES[] = {
               WAIT("How long to wait for some, in ms"))},
     {METHOD_PUT, "/v1/nodes/{id}/data/{key}", http_put_value, ROLE_RUN,
      "Replace the value of a data key, or add a piece of text", "putValue",
-     .reply = "pagination:Page",
+     .reply = "start?:text pagination:Page",
      .errors = "404 No such node\n409 The key is set, or cannot be changed now\n"
                "410 The value was replaced\n" ROUTE_LEADER,
      .example = "{\"value\": \"some text\"}",
@@ -116,10 +133,44 @@ static const struct route ROUTES[] = {
               START, PID, CLIENT(IN_QUERY),
               FIELD_INT(IN_QUERY, IN, attempt, "attempt", 0, INT64_MAX,
                         "The attempt that the agent runs"))},
+    {METHOD_GET, "/v1/runs", http_get_runs, ROLE_READ, "List runs, the newest first", "listRuns",
+     .reply = "runs:[Run] next?:text", .errors = ROUTE_LEADER,
+     ROUTE_IN(IN, FIELD_TEXT(IN_QUERY, IN, name, "name", 1, RUN_NAME_LEN_MAX, "Only this name"),
+              WORDS(states, state_count, "state",
+                    "Only these states, comma-separated: running, finished, failed, killed"),
+              FIELD_INT(IN_QUERY, IN, since, "since", 0, INT64_MAX,
+                        "Only those added at this time or later, in ms"),
+              FIELD_INT(IN_QUERY, IN, until, "until", 0, INT64_MAX,
+                        "Only those added at this time or before, in ms", .preset = INT64_MAX),
+              LIMIT(1, LIST_MAX, "Runs per page", .preset = 1000),
+              FIELD_TEXT(IN_QUERY, IN, before, "before", 1, 24, "`next` of the last page"))},
+    {METHOD_POST, "/v1/runs", http_post_runs, ROLE_RUN | ROUTE_LARGE,
+     "Add nodes as a run, all or none", "addRun", .reply = "run:text nodes:[(id:text)]",
+     .errors = ROUTE_LEADER,
+     .example = "{\"name\": \"build\", \"nodes\": [{\"metadata\": {\"type\": \"command\"}, "
+                "\"data\": {\"command\": \"true\"}}]}",
+     ROUTE_IN(IN, FIELD_TEXT(IN_BODY | REQUIRED, IN, name, "name", 1, RUN_NAME_LEN_MAX, "Its name"),
+              FIELD_JSON(IN_BODY | REQUIRED, IN, nodes, "nodes", "[NewNode]", "The nodes"),
+              FIELD_BOOL(IN_BODY, IN, keep_going, "keep_going",
+                         "After a failure, start the nodes that do not depend on it"))},
+    {METHOD_GET, "/v1/runs/{run}", http_get_run, ROLE_READ, "Show a run", "getRun", .reply = "Run",
+     .errors = "404 No such run\n" ROUTE_LEADER,
+     ROUTE_IN(IN, RUN(IN_PATH, "The run: its id, or its name for the newest"))},
+    {METHOD_DELETE, "/v1/runs/{run}", http_delete_run, ROLE_RUN,
+     "Remove a run that has ended, with its nodes", "deleteRun", .reply = "run:text",
+     .errors = "404 No such run\n409 It has not ended, or others wait for it\n" ROUTE_LEADER,
+     ROUTE_IN(IN, RUN(IN_PATH, "The run: its id, or its name for the newest"))},
+    {METHOD_POST, "/v1/runs/prune", http_post_prune, ROLE_RUN, "Remove old runs that have ended",
+     "pruneRuns", .reply = "removed:int", .errors = ROUTE_LEADER, .example = "{\"keep\": 100}",
+     ROUTE_IN(IN,
+              FIELD_INT(IN_BODY, IN, keep, "keep", 0, INT32_MAX,
+                        "Keep this many ended runs, the newest", .preset = -1),
+              FIELD_INT(IN_BODY, IN, older, "older", 0, INT64_C(1) << 40,
+                        "Remove those that ended so many ms ago", .preset = -1))},
     {METHOD_GET, "/v1/scheduler", http_get_scheduler, ROLE_READ, "Count the nodes in each state",
      "getScheduler", .reply = "states:{int} jobs:int", .errors = ROUTE_LEADER},
     {METHOD_PUT, "/v1/scheduler/kill", http_put_kill, ROLE_RUN, "Kill nodes", "killNodes",
-     .reply = "[NodeState]", .errors = "404 No such node\n" ROUTE_LEADER,
+     .reply = "[NodeState]", .errors = "404 No such node or run\n" ROUTE_LEADER,
      ROUTE_IN(IN, NODES,
               FIELD_CHOICE(IN_QUERY, IN, signal, "signal",
                            "end|HUP|INT|QUIT|TERM|USR1|USR2|CONT|TSTP|WINCH",
@@ -141,6 +192,29 @@ static const struct route ROUTES[] = {
      .example = "{\"clientid\": 1643, \"task\": 14}",
      ROUTE_IN(IN, NODE, CLIENT(IN_BODY | REQUIRED),
               FIELD_INT(IN_BODY | REQUIRED, IN, task, "task", 1, INT64_MAX, "The claimed task"))},
+    {METHOD_GET, "/v1/agents", http_get_agents, ROLE_READ, "List agents", "listAgents",
+     .reply = "agents:[Agent]", .errors = ROUTE_LEADER,
+     ROUTE_IN(IN, FIELD_TEXT(IN_QUERY, IN, group, "group", 1, NODE_NAME_LEN_MAX,
+                             "Only those that serve this group"))},
+    {METHOD_PUT, "/v1/agents/{clientid}", http_put_agent, ROLE_RUN, "Announce an agent",
+     "announceAgent", .reply = "drain:bool",
+     .errors = "409 There are too many agents\n" ROUTE_LEADER,
+     .example = "{\"host\": \"m1\", \"groups\": [\"drover/run\"], \"jobs\": 4, \"lease\": 15000}",
+     ROUTE_IN(IN, CLIENT(IN_PATH),
+              FIELD_TEXT(IN_BODY | REQUIRED, IN, host, "host", 0, 256, "Its machine"),
+              FIELD_TEXTS(IN_BODY | REQUIRED, IN, groups, group_count, "groups", 1, 100,
+                          "The groups that it serves"),
+              FIELD_INT(IN_BODY | REQUIRED, IN, jobs, "jobs", 1, INT32_MAX,
+                        "How many commands it runs at a time"),
+              FIELD_INT(IN_BODY | REQUIRED, IN, lease, "lease", 1, 24 * 3600 * 1000,
+                        "It is gone when it was not heard of for so many ms"),
+              FIELD_JSON(IN_BODY, IN, labels, "labels", "object", "Names to texts"),
+              FIELD_BOOL(IN_BODY, IN, draining, "draining", "It takes no more nodes"))},
+    {METHOD_PUT, "/v1/agents/{clientid}/drain", http_put_drain, ROLE_RUN,
+     "Let an agent end what it runs, and take no more", "drainAgent", .reply = "drain:bool",
+     .errors = "404 No such agent\n" ROUTE_LEADER, .example = "{\"drain\": true}",
+     ROUTE_IN(IN, CLIENT(IN_PATH),
+              FIELD_BOOL(IN_BODY | REQUIRED, IN, drain, "drain", "False: it takes nodes again"))},
     {METHOD_GET, "/v1/agent/kills", http_get_kills, ROLE_RUN,
      "Wait for nodes that the agent must kill", "getKills",
      .reply = "nodes:[text] signals?:[(node:text signal:int)] next:int", .errors = ROUTE_LEADER,
@@ -165,10 +239,15 @@ static const struct route ROUTES[] = {
 static const struct route_shape SHAPES[] = {
     {"NewNode", "(ref?:text metadata:(type:text ref?:text parent?:any parents?:[any] when?:text "
                 "branch?:text priority?:int group?:text name?:text) data?:object)"},
-    {"Node", "(id:text type?:text parent?:text parents?:[text] state?:text name?:text when?:text "
-             "branch?:text priority?:int group?:text added?:int started?:int ended?:int "
-             "attempts?:int reason?:text)"},
+    {"Node",
+     "(id:text type?:text parent?:text parents?:[text] state?:text name?:text run?:text when?:text "
+     "branch?:text priority?:int group?:text added?:int started?:int ended?:int "
+     "attempts?:int reason?:text)"},
+    {"Agent", "(id:text host:text groups:[text] jobs:int running:[text] heard:int drain:bool "
+              "labels:object)"},
     {"NodeState", "(id:text state:text)"},
+    {"Run", "(id:text name:text state:text added:int ended?:int keep_going:bool states:{int} "
+            "nodes:int)"},
     {"Page", "(next:text pid:text)"},
 };
 
@@ -231,10 +310,12 @@ struct dag_node *http_node(struct http_request *r)
     struct str id = ((const struct dag_in *)r->in)->id;
     if (!http_is_ready(r))
         return NULL;
-    struct dag_node *n = graph_find_text(&((struct dag *)r->arg)->graph, id);
-    if (!n)
+    struct dag_target t = dag_resolve(r->arg, id);
+    if (t.run)
+        http_reply_errorf(r, 404, "'%.*s' is a run, not a node", NODE_CUT(id));
+    else if (!t.node)
         http_reply_errorf(r, 404, "there is no node '%.*s'", NODE_CUT(id));
-    return n;
+    return t.node;
 }
 
 bool http_read_start(struct http_request *r, const char *pid, const char *other_pid,

@@ -47,7 +47,7 @@ void plan_release(struct dag_plan *p)
 static bool before(const struct dag_plan *p, uint32_t a, uint32_t b)
 {
     const struct plan_node *x = &p->nodes[a], *y = &p->nodes[b];
-    return x->priority != y->priority ? x->priority > y->priority : x->id < y->id;
+    return x->priority != y->priority ? x->priority < y->priority : x->id < y->id;
 }
 
 static void heap_set(struct dag_plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)
@@ -418,6 +418,24 @@ void plan_retry(struct dag_plan *p, uint32_t ref, struct plan_changes *changes)
     changes_append(&again, &stopped, 0);
     changes_append(changes, &again, 0);
     decide_all(p, again.refs, (uint32_t)again.count, changes);
+}
+
+void plan_change(struct dag_plan *p, uint32_t ref, const struct plan_spec *to,
+                 struct plan_changes *changes)
+{
+    assert(p->nodes[ref].state == NODE_INCIPIENT);
+    leave_queue(p, ref);
+    p->nodes[ref].when = to->node.when;
+    p->nodes[ref].branch = to->node.branch;
+    p->nodes[ref].priority = to->node.priority;
+    p->nodes[ref].group = to->node.group;
+    while (to->parents && p->nodes[ref].parents)
+        unlink_edge(p, p->nodes[ref].parents);
+    reserve(p, 0, to->parent_count);
+    for (uint32_t k = to->parent_count; k-- > 0;)
+        link_edge(p, to->parents[k], ref);
+    plan_changes_put(changes, ref); /* it may have been ready, and wait now */
+    decide_all(p, &ref, 1, changes);
 }
 
 /* Removing. */

@@ -21,7 +21,7 @@ struct task_change_in {
 };
 
 struct task_fail_in {
-    int64_t id, retry_ms;
+    int64_t id, retry_ms, attempts;
     struct str error;
     bool dead;
 };

@@ -192,7 +192,8 @@ static void post_claim(struct http_request *r)
 
 #define CHANGE_ERRORS                                                                              \
     "409 Refused, with all reasons. Nothing was changed\n"                                         \
-    "413 A list, or the transaction, is too large\n507\n" ROUTE_LEADER
+    "413 A list, or the transaction, is too large\n"                                               \
+    "429 A group has as many tasks as it may have. Nothing was changed\n507\n" ROUTE_LEADER
 
 static const struct route ROUTES[] = {
     {METHOD_GET, "/groups", task_get_groups, ROLE_READ | ROUTE_LIMITS,

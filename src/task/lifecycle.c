@@ -178,11 +178,14 @@ static int load_settings(struct task_load *l)
     for (size_t i = 0; i < names.count; i++) {
         const char *path = arena_printf(&a, "%s/%s", SETTINGS_ROOT, names.names[i]);
         struct task_settings settings;
+        struct keeper_stat stat;
         struct str pattern;
-        err = get(l, path, &b);
+        b.len = 0;
+        err = keeper_get(l->keeper, path, &b, &stat);
         if (!err)
             err = settings_read_node(buf_str(&b), &a, &pattern, &settings);
         TRY(check(l, err, "read the settings in", path));
+        settings.version = stat.version;
         store_set_settings(l->store, pattern, &settings);
     }
     return 0;
@@ -415,82 +418,4 @@ struct task_request *queue_take(struct task_queue *q)
         q->last = NULL;
     q->count--;
     return r;
-}
-
-/* Looking at a service. */
-
-void service_observe(struct service *s, const struct service_observer *o)
-{
-    LOCKED(&s->lock);
-    s->observer = *o;
-}
-
-void service_watch(struct service *s, service_event_fn *event, void *arg)
-{
-    LOCKED(&s->lock);
-    s->event = event;
-    s->event_arg = arg;
-}
-
-size_t service_wanted(struct service *s, struct str group, size_t max)
-{
-    size_t count = 0;
-    LOCKED(&s->lock);
-    const struct claim_group *g = claim_queue_group(&s->waiting, group);
-    for (const struct claim_link *l = g ? g->first : NULL; l && count < max; l = l->next)
-        count += l->r->claim.limit ? l->r->claim.limit : 1;
-    return count < max ? count : max;
-}
-
-void service_look(struct service *s, void (*look)(void *arg, struct store *s, int64_t now_ms),
-                  void *arg)
-{
-    LOCKED(&s->lock);
-    if (s->store)
-        look(arg, s->store, service_now_ms(s));
-}
-
-void service_tally(struct service *s)
-{
-    LOCKED(&s->lock);
-    s->tallies = tallies_new();
-}
-
-void service_fold(struct service *s, const char *label, bool (*has)(void *arg, struct str group),
-                  void *arg)
-{
-    LOCKED(&s->lock);
-    if (s->tallies)
-        tallies_fold(s->tallies, label, has, arg);
-}
-
-void service_unfold(struct service *s, const void *arg)
-{
-    LOCKED(&s->lock);
-    if (s->tallies)
-        tallies_unfold(s->tallies, arg);
-}
-
-void service_look_at_tallies(struct service *s,
-                             void (*look)(void *arg, struct task_tallies *t, struct store *store,
-                                          int64_t now_ms),
-                             void *arg)
-{
-    LOCKED(&s->lock);
-    look(arg, s->tallies, s->store, service_now_ms(s));
-}
-
-void service_stats(struct service *s, struct service_stats *ret_stats)
-{
-    LOCKED(&s->lock);
-    *ret_stats = s->stats;
-    ret_stats->waiting = s->waiting.count;
-    ret_stats->tasks = s->store ? store_count(s->store) : 0;
-    ret_stats->last_id = s->store ? store_last_id(s->store) : 0;
-}
-
-bool service_is_ready(struct service *s)
-{
-    LOCKED(&s->lock);
-    return s->state == SERVICE_READY;
 }

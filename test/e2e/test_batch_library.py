@@ -14,7 +14,8 @@ from conftest import OnEnsemble, drover, wait_until
 
 pytestmark = pytest.mark.slow
 
-NOTICED_S = 1
+NOTICED_S = 1  # on an idle machine
+SOON_S = 12  # on a busy one; what no watch tells is found by a sweep, after up to 30 s
 
 
 @pytest.fixture(params=["embedded", "zookeeper"])
@@ -178,7 +179,7 @@ def test_the_end_of_a_batch_that_the_library_ends(beside, tmp_path):
         api.wait_state("batches", bid, ["Completed"])
         bids.append(bid)
         took.append(time.monotonic() - ended)
-    assert sorted(took)[1] < NOTICED_S, took  # a busy machine may be late sometimes
+    assert min(took) < NOTICED_S and max(took) < SOON_S, took
     wait_until(lambda: len(events.of("batch-done")) >= len(bids), "the events")
     assert [event["batch"] for event in events.of("batch-done")] == bids
     assert [key.split("-")[0] for key in (tmp_path / "keys").read_text().split()] == bids
@@ -243,7 +244,7 @@ def test_a_batch_whose_taker_still_adds_jobs_is_not_reported(beside):
     library.unlock(f"/batches/{bid}")
     unlocked = time.monotonic()
     api.wait_state("batches", bid, ["Reporting"])
-    assert time.monotonic() - unlocked < 3 * NOTICED_S  # else after 30 s; a busy machine may be late
+    assert time.monotonic() - unlocked < SOON_S
 
 
 def test_a_batch_that_is_filled_while_ours_ends_its_jobs(beside, tmp_path):
@@ -263,7 +264,7 @@ def test_a_batch_that_is_filled_while_ours_ends_its_jobs(beside, tmp_path):
     library.unlock(f"/batches/{bid}")
     unlocked = time.monotonic()
     api.wait_state("batches", bid, ["Completed"])
-    assert max(took, time.monotonic() - unlocked) < 5 * NOTICED_S  # else after 30 s; a busy machine may be late
+    assert max(took, time.monotonic() - unlocked) < SOON_S
     keys = [key.split("-")[0] for key in (tmp_path / "keys").read_text().split()]
     assert len(keys) == len(set(keys)) == 4
     assert findings(api) == []
@@ -290,7 +291,7 @@ def test_the_end_of_a_batch_beside_many_that_failed(beside):
     jump(library, jid, "Completed")
     ended = time.monotonic()
     api.wait_state("batches", bid, ["Reporting"])
-    assert time.monotonic() - ended < 3 * NOTICED_S  # else after up to 30 s
+    assert time.monotonic() - ended < SOON_S
 
 
 def test_a_batch_that_the_library_moved_is_listed_at_once(beside):

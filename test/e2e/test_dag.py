@@ -136,10 +136,11 @@ def test_bytes_that_are_not_utf8(dag):
     assert dag.node(a)["data"]["stdout"] == "a\ufffd\ufffdb"
 
 
-def test_priority_decides(start):
+def test_the_smaller_priority_goes_first(start):
+    """As of tasks and of jobs."""
     dag = Dag(start("--jobs", 1).port)
     [hold] = dag.add(shell("sleep 0.3"))
-    ids = dag.add(*[shell("true", priority=p) for p in (0, 5, -1, 5)])
+    ids = dag.add(*[shell("true", priority=p) for p in (0, -5, 1, -5)])
     dag.wait(*ids)
     started = {i: dag.node(i)["metadata"]["started"] for i in ids}
     ended = {i: dag.node(i)["metadata"]["ended"] for i in ids}
@@ -172,7 +173,7 @@ def test_kill(dag):
         assert line not in ("sleep 61", "sleep 62", "sleep 63")
     assert dag.kill(a) == [{"id": a, "state": "killed"}]
     refused(400, dag.put, "/v1/scheduler/kill")
-    refused(400, dag.put, "/v1/scheduler/kill", id="x")
+    refused(404, dag.put, "/v1/scheduler/kill", id="x")
 
 
 @pytest.mark.slow
@@ -387,9 +388,14 @@ def test_a_large_value_goes_in_and_out_in_pieces(dag):
 def test_a_piece_is_replaced_and_its_neighbours_stay(dag):
     [a] = dag.add(node("group"))
     path = f"/v1/nodes/{a}/data/text"
-    at = dag.put(path, {"value": "aaa"}, start="")["pagination"]
+    made = dag.put(path, {"value": "xxxx"}, start="")
+    made = dag.put(path, {"value": "aaa"}, start=made["start"], pid=made["pagination"]["pid"])
+    assert made["start"] == "0" and "start" not in dag.put(f"/v1/nodes/{a}/data/other", {"value": "x"})
+    at = made["pagination"]
     for piece in ("bb", "z" * 100000, "cccc"):
-        at = dag.put(path, {"value": piece}, start=at["next"], pid=at["pid"])["pagination"]
+        made = dag.put(path, {"value": piece}, start=at["next"], pid=at["pid"])
+        assert made["start"] == at["next"]
+        at = made["pagination"]
     for start, piece in (("0", "AAA"), ("3", "BB"), ("100005", "CC")):
         dag.put(path, {"value": piece}, start=start, pid=at["pid"])
     assert dag.data(a, "text")["data"] == "AAABB" + "z" * 100000 + "CC"

@@ -216,7 +216,7 @@ def test_exec_passes_on_signals(dag, client, tmp_path, where):
         agent = subprocess.Popen([BINARY, "agent", "--server", f"http://127.0.0.1:{dag.port}",
                                   "--group", "far"], stderr=subprocess.DEVNULL,
                                  stdin=subprocess.DEVNULL)
-        group = ["--group", "far"]
+        group = ["--group", "far", "--wait-for-agent", "30s"]
         assert run_bytes(client, "exec", *group, "--", "cat", input=BYTES * 100) == \
             (0, BYTES * 100, b"")
         assert run_bytes(client, "exec", *group, "--", "bash", "-c", "exit 9")[0] == 9

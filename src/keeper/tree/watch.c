@@ -18,9 +18,17 @@ static const struct {
     [CHANGE_SET_ACL] = {0}, /* the last kind */
 };
 
+/* A cheap hash, by which most changes are found to have no watch. */
+static uint8_t mark_of(struct str path)
+{
+    return (uint8_t)(path.len * 31 + (unsigned char)path.p[path.len - 1]);
+}
+
 /* The ref of a path's place; 0: no watches. */
 static uint32_t find(const struct tree_watches *ws, struct str path)
 {
+    if (!ws->marks[mark_of(path)])
+        return 0;
     uint32_t hash = map_hash_str(path);
     for (uint32_t at, ref = map_first(&ws->index, hash, &at); ref;
          ref = map_next(&ws->index, hash, &at))
@@ -40,6 +48,7 @@ static uint32_t add_place(struct tree_watches *ws, struct str path)
     }
     ws->places[ref - 1] = (struct tree_watch_place){.path = mem_dup(path.p, path.len)};
     map_add(&ws->index, map_hash_str(path), ref);
+    ws->marks[mark_of(path)]++;
     return ref;
 }
 
@@ -75,7 +84,9 @@ void watches_remove(struct tree_watches *ws, struct tree_watch *w)
     ws->recursive -= w->recursive;
     if (place->first)
         return;
-    map_remove(&ws->index, map_hash_str(str_of(place->path)), ref);
+    struct str path = str_of(place->path);
+    map_remove(&ws->index, map_hash_str(path), ref);
+    ws->marks[mark_of(path)]--;
     free(place->path);
     *place = (struct tree_watch_place){.next_free = ws->free};
     ws->free = ref;

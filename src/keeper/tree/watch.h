@@ -37,6 +37,7 @@ struct tree_watches {
     struct tree_watch_place *places; /* refs start at 1 */
     uint32_t len, cap, free;
     struct map index;
+    uint32_t marks[UINT8_MAX + 1]; /* how many places have a path with this cheap hash */
     uint64_t count, recursive;
     uint64_t changes; /* fired so far: a user with several watches tells changes apart by it */
     const struct tree_change *firing; /* the last one, which is in the list of its transaction */
