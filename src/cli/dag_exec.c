@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -24,6 +25,7 @@
 #include "dag/node.h"
 
 enum { INPUT_LEN = 64 * 1024, WAIT_MS = 20 * 1000, PAUSE_MS = 300, TIMED_OUT = 124 };
+enum { REMOVE_TRIES = 50, REMOVE_PAUSE_MS = 20 };
 
 static struct {
     const char *group, *cwd, *user;
@@ -237,6 +239,19 @@ static int follow(struct client *c, const char *id)
     return status ? 128 + SIGPIPE : status;
 }
 
+/* For a moment after its end a node may still be in use (409). */
+static int remove_node(struct client *c, const char *id)
+{
+    struct client_reply reply = {0};
+    for (int i = 0; i < REMOVE_TRIES; i++) {
+        TRY(client_try(c, &reply, NULL, "DELETE /v1/nodes/%s", id));
+        if (reply.status != 409)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = REMOVE_PAUSE_MS * 1000000L}, NULL);
+    }
+    return reply.status == 200 ? CMD_OK : client_refused(c, &reply);
+}
+
 static int run_exec(const struct cmd_call *call)
 {
     CLEANUP(client_close) struct client c = {0};
@@ -264,7 +279,7 @@ static int run_exec(const struct cmd_call *call)
     pthread_join(signals, NULL);
     pthread_join(input, NULL);
     close(e.stop_fd);
-    if (options.remove && client_call(&c, &reply, NULL, "DELETE /v1/nodes/%s", id) && !status)
+    if (options.remove && remove_node(&c, id) && !status)
         status = CMD_FAILURE;
     return status;
 }

@@ -1,4 +1,4 @@
-/* run_output - what runs print, in the DAG: from their start to their end, and for who follows it. */
+/* run_output - what runs print, in the DAG: from start to end, and for who follows it. */
 #ifndef DAG_RUN_OUTPUT_H
 #define DAG_RUN_OUTPUT_H
 
