@@ -35,7 +35,8 @@ enum {
     DRAIN_PIECES = 16,
     CLOSE_GRACE_MS = 500,
     BUSY_MS = 20,               /* after an exit: short commands run, too */
-    BUSY_PIECE_LEN = 16 * 1024, /* then so much is read from a pipe at a time, for their sake */
+    BUSY_PIECE_LEN = 64 * 1024, /* then one that prints much is read so much at a time, for */
+    REST_MS = 4,                /* their sake, and so seldom */
 };
 
 /*
@@ -135,17 +136,27 @@ static void append_output(struct run *r, enum run_stream s, const char *p, size_
         pause_outputs(r);
 }
 
+/* Does not read for a while. */
+static void rest(struct run *r)
+{
+    r->rest_at = clock_boot_ms() + REST_MS;
+    pause_outputs(r);
+    runner_arm_timer(r->runner, r->rest_at);
+}
+
 /* Reads once. Returns whether it has read something. */
 static bool read_piece(struct run_watch *w)
 {
     struct run *r = w->run;
     if (r->paused || w->fd < 0)
         return false;
-    bool busy = uv_now(r->runner->loop) - r->runner->exit_ms < BUSY_MS;
+    bool busy = r->wide && uv_now(r->runner->loop) - r->runner->exit_ms < BUSY_MS;
     ssize_t n = read(w->fd, r->runner->piece, busy ? BUSY_PIECE_LEN : RUN_PIECE_LEN);
     if (n > 0)
         append_output(r, (enum run_stream)w->kind, r->runner->piece, (size_t)n);
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+    if (n > 0 && busy && !r->exited)
+        rest(r);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         run_close_watch(w);
     return n > 0;
 }
@@ -175,7 +186,7 @@ static void linger(struct run *r)
 
 void run_resume(struct run *r)
 {
-    if (!r->paused || r->stopping || output_is_full(r->output))
+    if (!r->paused || r->stopping || r->rest_at != INT64_MAX || output_is_full(r->output))
         return;
     r->paused = false;
     watch_outputs(r, EPOLLIN);
@@ -228,6 +239,8 @@ static void on_exit_of(struct run *r)
         !info.si_pid)
         return;
     r->exited = true;
+    r->rest_at = INT64_MAX;
+    run_resume(r);
     r->runner->exit_ms = uv_now(r->runner->loop);
     run_close_watch(&r->watches[WATCH_PROCESS]);
     drain(r);
@@ -325,6 +338,7 @@ static void check_cpu(struct run *r, int64_t now)
 static int64_t due_at(const struct run *r, int64_t now)
 {
     int64_t at = r->linger_at < r->timeout_at ? r->linger_at : r->timeout_at;
+    at = at < r->rest_at ? at : r->rest_at;
     if (r->killing)
         return now + KILL_TICK_MS;
     return at < r->cpu_at ? at : r->cpu_at;
@@ -332,6 +346,10 @@ static int64_t due_at(const struct run *r, int64_t now)
 
 static void tick_run(struct run *r, int64_t now)
 {
+    if (now >= r->rest_at) {
+        r->rest_at = INT64_MAX;
+        run_resume(r);
+    }
     if (!r->killing && !r->exited && now >= r->timeout_at) {
         run_kill(r, RUN_GRACE_MS);
         r->end.how = RUN_TIMED_OUT;

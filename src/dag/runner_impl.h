@@ -39,6 +39,7 @@ struct run {
     struct run_end end;
     char reason[96]; /* end.reason, if a limit ended the run */
     bool exited, killing, killed_hard, over;
+    int64_t rest_at; /* until then nothing is read; INT64_MAX: it is */
     int64_t timeout_at, cpu_at, linger_at, kill_at, give_up_at; /* INT64_MAX: never */
 };
 

@@ -237,6 +237,7 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
         .done = done,
         .printed = printed,
         .arg = arg,
+        .rest_at = INT64_MAX,
         .linger_at = INT64_MAX,
         .kill_at = INT64_MAX,
         .give_up_at = INT64_MAX,
