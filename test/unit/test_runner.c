@@ -287,10 +287,12 @@ static void too_much_output_body(struct scene *s)
     run_until(s, &much.over);
     assert_int_equal(much.total, 67108864);
     assert_in_range(text->len, 48 * 1024, 1024 * 1024);
-    assert_memory_equal(text->p + 32 * 1024, "\n[drover: ", 10);
-    unsigned long missing = strtoul(text->p + 32 * 1024 + 10, NULL, 10);
-    const char *end = strchr(text->p + 32 * 1024 + 1, '\n') + 1;
-    assert_int_equal(32 * 1024 + missing + (size_t)(text->p + text->len - end), 67108864);
+    const char *mark = strstr(buf_text(text), "\n[drover: ");
+    assert_non_null(mark);
+    size_t head = (size_t)(mark - text->p), missing = strtoul(mark + 10, NULL, 10);
+    const char *end = strchr(mark + 1, '\n') + 1;
+    assert_in_range(head, 16 * 1024, 32 * 1024);
+    assert_int_equal(head + missing + (size_t)(text->p + text->len - end), 67108864);
     assert_int_equal(stat(log, &st), 0);
     assert_int_equal(st.st_size, 67108864);
     unlink(log);
