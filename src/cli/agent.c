@@ -16,10 +16,22 @@
 #include "base/thread.h"
 #include "base/uv_check.h"
 #include "dag/node.h"
+#include "dag/output_store.h"
 #include "dag/run_log.h"
 #include "dag/shell_words.h"
 
 /* Runs. */
+
+/* Small text that was not sent in pieces comes with the end. */
+static void put_texts(struct agent_run *r, struct buf *b)
+{
+    struct buf texts[RUN_STREAMS] = {{0}};
+    output_put_texts(r->output, true, texts);
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        json_member_text(b, AGENT_OUTPUTS[i], buf_str(&texts[i]));
+        buf_release(&texts[i]);
+    }
+}
 
 static void send_end(struct agent_run *r, const struct run_end *end, const char *reason, int status)
 {
@@ -34,13 +46,10 @@ static void send_end(struct agent_run *r, const struct run_end *end, const char 
     json_member_int(&b, "status", end ? end->status : status);
     if (reason)
         json_member_text(&b, "reason", str_of(reason));
-    for (int i = 0; i < RUN_STREAMS && r->run; i++) {
-        const struct run_output *o = run_output(r->run, (enum run_stream)i);
-        if (!r->queued[i] && o->text.len <= AGENT_INLINE_LEN)
-            json_member_text(&b, AGENT_OUTPUTS[i], buf_str(&o->text));
-    }
+    if (r->output && !r->want.next)
+        put_texts(r, &b);
     json_close(&b, '}');
-    agent_send(r, -1, &b);
+    agent_send(r, AGENT_END, &b);
 }
 
 static void send_stopped(struct agent_run *r)
@@ -48,39 +57,43 @@ static void send_stopped(struct agent_run *r)
     send_end(r, NULL, "the agent was stopped", 143);
 }
 
-/* Passes new output to the sender. */
-static void queue_output(struct agent_run *r, bool last)
+static void on_printed(void *arg, struct run *run)
 {
-    for (int i = 0; i < RUN_STREAMS && r->run; i++) {
-        const struct run_output *o = run_output(r->run, (enum run_stream)i);
-        size_t from = r->queued[i], len = o->text.len - from;
-        if (!last)
-            len = output_whole(o->text.p + from, len);
-        else if (!from && o->text.len <= AGENT_INLINE_LEN)
-            continue; /* is sent with the end */
-        while (len) {
-            size_t piece =
-                len > AGENT_INLINE_LEN ? output_whole(o->text.p + from, AGENT_INLINE_LEN) : len;
-            struct buf text = {0};
-            buf_put(&text, o->text.p + from, piece);
-            agent_send(r, i, &text);
-            from += piece;
-            len -= piece;
-        }
-        r->queued[i] = from;
-    }
+    struct agent_run *r = arg;
+    (void)run;
+    if (!agent_unsent(r) && (r->want.next || !output_is_small(r->output)))
+        agent_queue_output(r);
+}
+
+/* Sends what is left, then the end. */
+static void finish(struct agent_run *r)
+{
+    bool is_small = !r->want.next && output_is_small(r->output);
+    if (r->end_sent || (!is_small && !agent_queue_output(r)))
+        return;
+    r->end_sent = true;
+    if (r->stopped)
+        send_stopped(r);
+    else
+        send_end(r, &r->end, r->end.reason, 0);
 }
 
 static void on_run_done(void *arg, struct run *run, const struct run_end *end)
 {
     struct agent_run *r = arg;
-    queue_output(r, true);
-    if (r->stopped)
-        send_stopped(r);
-    else
-        send_end(r, end, end->reason, 0);
+    r->end = *end;
+    r->end.reason = end->reason ? arena_text(&r->arena, str_of(end->reason)) : NULL;
     r->run = NULL;
+    r->ended = true;
+    agent_input_end(r);
+    output_end(r->output, clock_wall_ms());
     run_free(run);
+    finish(r);
+}
+
+static void on_room(void *arg)
+{
+    agent_input_give(arg);
 }
 
 static const char **read_list(struct arena *a, const struct json *list)
@@ -127,14 +140,40 @@ static void start_run(struct agent *a, struct agent_run *r)
         .token = e.token,
         .cwd = dir,
         .timeout_ms = json_int_of(r->spec, "timeout"),
+        .has_input = r->attach,
+        .room = on_room,
         .grant = &grant,
     };
     if (a->log_dir)
         spec.log_path =
             arena_printf(&r->arena, "%s/%s-%" PRId64 ".log", a->log_dir, r->node, r->attempt);
-    r->run = runner_start(a->runner, &spec, on_run_done, NULL, r, &status, &why);
+    spec.output = r->output =
+        output_new(a->outputs, strtoull(r->node, NULL, 10),
+                   a->outputs ? output_store_run(a->outputs, clock_wall_ms()) : 1,
+                   a->outputs ? (uint64_t)a->output_limit : AGENT_MEMORY_LEN);
+    output_file_live(&r->file, -1);
+    r->want = (struct output_want){.stream = RUN_MIXED, .form = OUTPUT_CHUNKS, .end = INT64_MAX};
+    r->run = runner_start(a->runner, &spec, on_run_done, on_printed, r, &status, &why);
     if (!r->run)
         send_end(r, NULL, why.text, status);
+    else if (r->attach)
+        agent_input_begin(r);
+}
+
+/* A file of its own stays here. */
+static void free_run(struct agent_run *r)
+{
+    struct output_store *s = r->agent->outputs;
+    if (r->output && s && !output_is_small(r->output))
+        output_store_keep(s, r->output);
+    else if (r->output && s && r->output->file_len)
+        output_store_drop(s, r->output->node, r->output->run);
+    output_file_close(&r->file);
+    if (r->output)
+        output_free(r->output);
+    agent_input_release(r);
+    arena_release(&r->arena);
+    free(r);
 }
 
 /* The list of runs. */
@@ -145,7 +184,7 @@ static struct agent_run *take_over(struct agent *a)
     struct agent_run *over = NULL;
     for (struct agent_run **at = &a->runs; *at;) {
         struct agent_run *r = *at;
-        if (!r->over) {
+        if (!r->over || r->asking) {
             at = &r->next;
             continue;
         }
@@ -181,6 +220,26 @@ static void close_if_done(struct agent *a)
     a->closing = false;
 }
 
+/* What the other threads want of a run, and what has become possible. */
+static void serve_run(struct agent *a, struct agent_run *r)
+{
+    pthread_mutex_lock(&a->lock);
+    bool killed = r->killed;
+    int number = r->signal;
+    r->signal = 0;
+    pthread_mutex_unlock(&a->lock);
+    if (killed && r->run)
+        run_kill(r->run, a->grace_ms);
+    if (number && r->run)
+        run_signal(r->run, number);
+    if (r->run)
+        agent_input_give(r);
+    if (r->ended)
+        finish(r);
+    else if (r->run && r->want.next)
+        agent_queue_output(r);
+}
+
 static void on_wake(uv_async_t *async)
 {
     struct agent *a = async->data;
@@ -193,8 +252,7 @@ static void on_wake(uv_async_t *async)
     pthread_mutex_unlock(&a->lock);
     for (struct agent_run *next; over; over = next) {
         next = over->next;
-        arena_release(&over->arena);
-        free(over);
+        free_run(over);
     }
     for (struct agent_run *r = a->runs; r != before; r = r->next) {
         if (stopping)
@@ -202,19 +260,21 @@ static void on_wake(uv_async_t *async)
         else
             start_run(a, r);
     }
-    pthread_mutex_lock(&a->lock);
     for (struct agent_run *r = a->runs; r; r = r->next)
-        if (r->killed && r->run)
-            run_kill(r->run, a->grace_ms);
-    pthread_mutex_unlock(&a->lock);
+        serve_run(a, r);
     close_if_done(a);
 }
 
 static void on_flush(uv_timer_t *timer)
 {
     struct agent *a = timer->data;
-    for (struct agent_run *r = a->runs; r; r = r->next)
-        queue_output(r, false);
+    int64_t now = clock_wall_ms();
+    for (struct agent_run *r = a->runs; r; r = r->next) {
+        if (!r->run)
+            continue;
+        output_tick(r->output, now);
+        agent_queue_output(r);
+    }
 }
 
 /* The first signal kills the runs and reports their ends; the second kills the agent. */
@@ -289,8 +349,10 @@ static void run_loop(struct agent *a)
 /* The command. */
 
 static const char *groups = "drover/run";
-static int64_t jobs;
-static struct agent agent = {.lease_ms = AGENT_LEASE_MS, .grace_ms = RUN_GRACE_MS};
+static const char *output_dir;
+static int64_t jobs, output_total = INT64_C(16) << 30;
+static struct agent agent = {
+    .lease_ms = AGENT_LEASE_MS, .grace_ms = RUN_GRACE_MS, .output_limit = 1 << 30};
 
 /* Opens the clients of the threads. The claimer and the renewer end their calls when stopped. */
 static int open_clients(struct agent *a, const struct client_options *o)
@@ -319,6 +381,11 @@ static int run_agent(const struct cmd_call *call)
 
     if (a->log_dir && run_log_make_dir(a->log_dir, &why))
         return client_error("%s", why.text);
+    if (output_dir && output_store_open(&(struct output_store_options){.dir = output_dir,
+                                                                       .total = output_total,
+                                                                       .is_shared = true},
+                                        &a->outputs, &why))
+        return client_error("%s", why.text);
     if (policy_open(&a->policy, true, &why))
         return client_error("%s", why.text);
     for (char *one = strtok_r(text, ",", &save); one && a->group_count < AGENT_GROUPS_MAX;
@@ -335,6 +402,7 @@ static int run_agent(const struct cmd_call *call)
     client_close(&a->claims);
     client_close(&a->renews);
     client_close(&a->sends);
+    output_store_close(a->outputs);
     policy_close(&a->policy);
     close(a->stop_fd);
     return status;
@@ -367,5 +435,16 @@ const struct cmd cmd_agent = CMD_INIT(
         {"log-dir", "DIR",
          "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
          option_text, &agent.log_dir},
+        {"output-dir", "DIR",
+         "Keep what commands print here, too, all of it. Servers on an ensemble keep the\n"
+         "beginning and the end.",
+         option_text, &output_dir},
+        {"output-limit", "SIZE",
+         "Keep so much of what a run prints: the beginning and the end. Default: 1GiB.",
+         option_size, &agent.output_limit, OUTPUT_LIMIT_MIN, INT64_C(1) << 50},
+        {"output-total", "SIZE",
+         "Remove the oldest when all outputs here need more than this; 0: never. Default:\n"
+         "16GiB.",
+         option_size, &output_total, 0, INT64_C(1) << 50},
         POLICY_OPTIONS(agent.policy)),
     CMD_REMOTE, run_agent);

@@ -21,11 +21,13 @@
 
 enum {
     AGENT_LEASE_MS = 15 * 1000,
-    AGENT_WAIT_MS = 20 * 1000,    /* of a claim */
-    AGENT_FLUSH_MS = 500,         /* how often output is sent */
-    AGENT_PAUSE_MS = 500,         /* before a failed call is repeated */
-    AGENT_PATIENCE_MS = 5000,     /* for the last calls, after a signal */
-    AGENT_INLINE_LEN = 64 * 1024, /* shorter outputs are sent with the end */
+    AGENT_WAIT_MS = 20 * 1000,          /* of a claim */
+    AGENT_FLUSH_MS = 500,               /* how often output is sent */
+    AGENT_PAUSE_MS = 500,               /* before a failed call is repeated */
+    AGENT_PATIENCE_MS = 5000,           /* for the last calls, after a signal */
+    AGENT_PIECE_LEN = 256 * 1024,       /* of output, in a request */
+    AGENT_UNSENT_MAX = 1024 * 1024,     /* of a run, waiting for the sender */
+    AGENT_MEMORY_LEN = 4 * 1024 * 1024, /* output of a run, without a directory for it */
     AGENT_GROUPS_MAX = 100,
 };
 
@@ -38,21 +40,34 @@ struct agent_run {
     int64_t attempt;
     int64_t task;            /* changes with each renewal */
     const struct json *spec; /* the answer to the start */
+    bool attach;             /* its standard input comes from the server */
     struct run *run;
-    size_t queued[RUN_STREAMS]; /* bytes that were passed to the sender */
-    bool stopped;
+    struct output *output; /* NULL: it did not start */
+    struct output_file file;
+    struct output_want want; /* what is to be passed to the sender */
+    struct output_at at;     /* the same, by stream */
+    struct run_end end;
+    bool stopped, ended, end_sent;
     bool lost, killed, over; /* with the lock: the claim is over; the server wants it killed; the
                                 server has its end */
-    struct {
-        char next[24], pid[24]; /* where the value goes on; empty: at its beginning */
-    } sent[RUN_STREAMS];        /* the sender's */
+    int signal;              /* with the lock: to be sent to it; 0: none */
+    size_t unsent;           /* with the lock: bytes in messages */
+    uint64_t limit;          /* with the lock: so much the server keeps; 0: all */
+    struct buf input;        /* with the lock: came from the server */
+    bool input_ended;        /* with the lock: by the server */
+    bool input_over;         /* with the lock: the command has ended */
+    bool asking;             /* with the lock: the thread that reads the input runs */
+    pthread_t asker;         /* that thread */
+    bool has_asker;
 };
 
 /* To the sender. */
+enum agent_message_kind { AGENT_OUTPUT, AGENT_END };
+
 struct agent_message {
     struct agent_message *next;
     struct agent_run *run;
-    int stream; /* a piece of this output; -1: the end of the run */
+    enum agent_message_kind kind;
     struct buf text;
 };
 
@@ -60,8 +75,10 @@ struct agent {
     const char *groups[AGENT_GROUPS_MAX];
     uint32_t group_count, jobs_max;
     int64_t lease_ms, grace_ms;
-    struct option_list labels; /* NAME=VALUE */
-    const char *log_dir;       /* NULL: none */
+    struct option_list labels;    /* NAME=VALUE */
+    const char *log_dir;          /* NULL: none */
+    struct output_store *outputs; /* NULL: none */
+    int64_t output_limit;
     struct policy policy;
 
     struct client_config config;
@@ -96,6 +113,16 @@ void *agent_claim_main(void *arg);
 void *agent_renew_main(void *arg);
 void *agent_send_main(void *arg);
 
-void agent_send(struct agent_run *r, int stream, struct buf *text); /* takes text */
+void agent_send(struct agent_run *r, enum agent_message_kind kind, struct buf *text); /* takes it */
+size_t agent_unsent(struct agent_run *r);
+
+/* agent_output.c: passes output to the sender, as long as that keeps up. True: it has all. */
+bool agent_queue_output(struct agent_run *r);
+
+/* agent_input.c: of a run that is attached. `give` passes on what has come. */
+void agent_input_begin(struct agent_run *r);
+void agent_input_give(struct agent_run *r);
+void agent_input_end(struct agent_run *r);
+void agent_input_release(struct agent_run *r);
 
 #endif

@@ -30,23 +30,17 @@ static void pause_ms(int64_t ms)
  * agent was stopped. The reply lives until the next call with this client. Logs only the first
  * failure, and the recovery.
  */
-__attribute__((format(printf, 5, 6))) static int call(struct agent *a, struct client *c,
-                                                      struct client_reply *ret_reply,
-                                                      const char *body, const char *fmt, ...)
+static int repeat(struct agent *a, struct client *c, struct client_reply *ret_reply,
+                  const char *body, const struct buf *bytes, const char *request)
 {
-    char request[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(request, sizeof request, fmt, ap);
-    va_end(ap);
     for (;; pause_ms(AGENT_PAUSE_MS)) {
         arena_reset(&c->arena);
-        bool failed = client_try(c, ret_reply, body, "%s", request);
+        bool failed = bytes ? client_send(c, ret_reply, buf_str(bytes), "%s", request)
+                            : client_try(c, ret_reply, body, "%s", request);
         if (!failed && ret_reply->status != 503) {
             if (atomic_exchange(&a->is_down, false))
                 log_info("agent: the server is reachable again");
-            if (ret_reply->status != 200 && ret_reply->status != 409)
+            if (ret_reply->status != 200 && ret_reply->status != 409 && ret_reply->status != 410)
                 log_error("agent: %s: %.*s", strchr(request, '/'), STR_ARGS(ret_reply->body));
             return ret_reply->status;
         }
@@ -56,6 +50,18 @@ __attribute__((format(printf, 5, 6))) static int call(struct agent *a, struct cl
             log_warning("agent: %s; trying again",
                         failed ? c->error.text : "the server is not ready");
     }
+}
+
+__attribute__((format(printf, 5, 6))) static int call(struct agent *a, struct client *c,
+                                                      struct client_reply *ret_reply,
+                                                      const char *body, const char *fmt, ...)
+{
+    char request[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(request, sizeof request, fmt, ap);
+    va_end(ap);
+    return repeat(a, c, ret_reply, body, NULL, request);
 }
 
 /* Claiming. */
@@ -92,6 +98,8 @@ static struct agent_run *start_node(struct agent *a, int64_t task, struct str da
     r->node = arena_printf(&r->arena, "%" PRId64, node);
     r->spec = json_parse(&r->arena, text, NULL);
     r->attempt = json_int_of(r->spec, "attempt");
+    r->attach = json_int_of(r->spec, "attach");
+    r->file.fd = -1;
     return r;
 }
 
@@ -180,6 +188,18 @@ static bool mark_run(struct agent *a, struct str node, int64_t attempt, bool los
     return r != NULL;
 }
 
+/* Has the loop send it a signal. */
+static bool signal_run(struct agent *a, struct str node, int number)
+{
+    pthread_mutex_lock(&a->lock);
+    struct agent_run *r = find_run(a, node, 0);
+    if (r)
+        r->signal = number;
+    pthread_mutex_unlock(&a->lock);
+    uv_async_send(&a->wake);
+    return r != NULL;
+}
+
 /*
  * Renews claims in one request. A repeated request has the same requestid and so the same answer.
  */
@@ -238,6 +258,8 @@ static int64_t wait_for_kills(struct agent *a, int64_t after, int64_t wait_ms)
         json_get_int(reply.json, "next", &next, NULL);
         json_each(m, json_list(json_get(reply.json, "nodes")))
             found &= mark_run(a, m->text, 0, false);
+        json_each(m, json_list(json_get(reply.json, "signals")))
+            found &= signal_run(a, json_text_of(m, "node"), (int)json_int_of(m, "signal"));
     }
     if (!found)
         pause_ms(20);
@@ -307,29 +329,23 @@ void *agent_renew_main(void *arg)
 
 /* Sending pieces of output and ends of runs, one after the other. */
 
-static void send_piece(struct agent *a, const struct agent_message *m)
+/* The answer says where the server's copy ends, and how much it keeps. */
+static void send_output(struct agent *a, const struct agent_message *m)
 {
     struct agent_run *r = m->run;
-    char *next = r->sent[m->stream].next, *pid = r->sent[m->stream].pid;
-    CLEANUP(buf_release) struct buf body = {0};
     struct client_reply reply;
-    char from[64] = "";
-
-    if (next[0])
-        snprintf(from, sizeof from, "&start=%s&pid=%s", next, pid);
-    json_open(&body, '{');
-    json_member_text(&body, "value", buf_str(&m->text));
-    json_close(&body, '}');
-    if (call(a, &a->sends, &reply, buf_text(&body),
-             "PUT /v1/nodes/%s/data/%s?attempt=%" PRId64 "&clientid=%" PRId64 "%s", r->node,
-             AGENT_OUTPUTS[m->stream], r->attempt, a->client, from) != 200)
-        return;
-    const struct json *v = json_get(reply.json, "pagination");
-    struct str next_text = json_text_of(v, "next"), pid_text = json_text_of(v, "pid");
-    if (next_text.len && pid_text.len) {
-        snprintf(next, sizeof r->sent->next, "%.*s", STR_ARGS(next_text));
-        snprintf(pid, sizeof r->sent->pid, "%.*s", STR_ARGS(pid_text));
-    }
+    char request[192];
+    snprintf(request, sizeof request,
+             "POST /v1/nodes/%s/output?attempt=%" PRId64 "&clientid=%" PRId64 "&wait=%d", r->node,
+             r->attempt, a->client, AGENT_WAIT_MS);
+    int status = repeat(a, &a->sends, &reply, NULL, &m->text, request);
+    const struct json *all = status == 200 ? json_get(reply.json, "all") : NULL;
+    pthread_mutex_lock(&a->lock);
+    r->unsent -= m->text.len;
+    if (all)
+        r->limit = all->truth ? 0 : (uint64_t)json_int_of(reply.json, "limit");
+    pthread_mutex_unlock(&a->lock);
+    uv_async_send(&a->wake);
 }
 
 /* 409: the run no longer belongs to this agent. Then the end is of no use. */
@@ -343,18 +359,26 @@ static void send_end(struct agent *a, struct agent_message *m)
     uv_async_send(&a->wake);
 }
 
-void agent_send(struct agent_run *r, int stream, struct buf *text)
+void agent_send(struct agent_run *r, enum agent_message_kind kind, struct buf *text)
 {
     struct agent *a = r->agent;
     struct agent_message *m = mem_alloc(sizeof *m);
-    *m = (struct agent_message){.run = r, .stream = stream, .text = *text};
+    *m = (struct agent_message){.run = r, .kind = kind, .text = *text};
     LOCKED(&a->lock);
+    if (kind == AGENT_OUTPUT)
+        r->unsent += text->len;
     if (a->last_message)
         a->last_message->next = m;
     else
         a->first_message = m;
     a->last_message = m;
     pthread_cond_broadcast(&a->cond);
+}
+
+size_t agent_unsent(struct agent_run *r)
+{
+    LOCKED(&r->agent->lock);
+    return r->unsent;
 }
 
 /* NULL: the agent has finished. */
@@ -375,8 +399,8 @@ void *agent_send_main(void *arg)
 {
     struct agent *a = arg;
     for (struct agent_message *m; (m = take_message(a)); free(m)) {
-        if (m->stream >= 0)
-            send_piece(a, m);
+        if (m->kind == AGENT_OUTPUT)
+            send_output(a, m);
         else
             send_end(a, m);
         buf_release(&m->text);

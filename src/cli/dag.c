@@ -1,4 +1,4 @@
-/* drover exec, nodes, log, wait, kill, retry, top; the output of a node. */
+/* drover nodes, wait, kill, retry, top; the output of a node. */
 #include "cli/dag.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "cli/verb.h"
 #include "dag/node.h"
 
-enum { FOLLOW_WAIT_MS = 10 * 1000, TOP_ROWS_MAX = 40 };
+enum { TOP_ROWS_MAX = 40 };
 
 /* What the commands share. */
 
@@ -64,118 +64,6 @@ int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool 
     arena_reset(&c->arena);
     return CMD_OK;
 }
-
-/* exec */
-
-static const char *exec_group, *exec_cwd, *exec_user;
-static struct limits exec_limits;
-static int64_t exec_timeout_ms, exec_agent_ms;
-
-static void put_exec(struct buf *b, int count, char **words)
-{
-    char here[4096];
-    json_open(b, '[');
-    json_open(b, '{');
-    json_member_open(b, "metadata", '{');
-    json_member_text(b, "type", STR("command"));
-    if (exec_group)
-        json_member_text(b, "group", str_of(exec_group));
-    json_close(b, '}');
-    json_member_open(b, "data", '{');
-    json_member_text(b, "command", str_of(words[0]));
-    json_member_texts(b, "args", (const char *const *)words + 1, (size_t)count - 1);
-    if (exec_cwd || getcwd(here, sizeof here))
-        json_member_text(b, "cwd", str_of(exec_cwd ? exec_cwd : here));
-    if (exec_timeout_ms)
-        json_member_int(b, "timeout", exec_timeout_ms);
-    if (exec_user)
-        json_member_text(b, "user", str_of(exec_user));
-    if (limits_any(&exec_limits)) {
-        json_key(b, "limits");
-        limits_put(b, &exec_limits);
-    }
-    json_close(b, '}');
-    json_close(b, '}');
-    json_close(b, ']');
-}
-
-/* The first interrupt kills the node and waits for its end; the second does not wait. */
-static void check_interrupts(struct client *c, const char *id, bool *killed)
-{
-    struct client_reply reply;
-    if (!interrupts || *killed)
-        return;
-    *killed = true;
-    signal(SIGINT, SIG_DFL);
-    client_error("interrupted: killing node %s; interrupt again to stop waiting for it", id);
-    client_call(c, &reply, NULL, "PUT /v1/scheduler/kill?id=%s", id);
-}
-
-/* Copies both outputs until the node has ended. Returns its exit status. */
-static int follow_exec(struct client *c, const char *id)
-{
-    struct dag_output out = {.id = id, .key = "stdout", .to = stdout};
-    struct dag_output err = {.id = id, .key = "stderr", .to = stderr};
-    bool more_out = true, more_err = true, killed = false;
-    struct client_reply reply;
-
-    interrupts_catch(SIGINT);
-    while (more_out || more_err) {
-        check_interrupts(c, id, &killed);
-        if (more_out)
-            TRY(follow_output(c, &out, out.pid[0] ? 200 : 0, &more_out));
-        if (more_err)
-            TRY(follow_output(c, &err, 0, &more_err));
-    }
-    c->wait_ms = INT64_C(1) << 40;
-    TRY(client_call(c, &reply, NULL, "GET /v1/scheduler/wait?id=%s", id));
-    TRY(client_call(c, &reply, NULL, "GET /v1/nodes/%s", id));
-    const struct json *metadata = json_get(reply.json, "metadata"),
-                      *result = json_get(json_get(reply.json, "data"), "result");
-    struct str state = json_text_of(metadata, "state"), reason = json_text_of(metadata, "reason");
-    bool finished = str_eq(state, STR("finished"));
-    if (!finished)
-        client_error("node %s %.*s: %.*s", id, STR_ARGS(state), STR_ARGS(reason));
-    if (killed)
-        return 130;
-    return result && result->kind == JSON_INT && (result->number || finished) ? (int)result->number
-                                                                              : CMD_FAILURE;
-}
-
-static int run_exec(const struct cmd_call *call)
-{
-    CLEANUP(client_close) struct client c = {0};
-    CLEANUP(buf_release) struct buf body = {0};
-    struct client_reply reply;
-    char id[24];
-    TRY(client_open(&c, &call->client));
-    if (exec_group)
-        TRY(agents_wait(&c, exec_group, exec_agent_ms));
-    put_exec(&body, call->count, call->operands);
-    TRY(client_call(&c, &reply, buf_text(&body), "POST /v1/nodes"));
-    struct str text = json_text_of(reply.json ? reply.json->first : NULL, "id");
-    snprintf(id, sizeof id, "%.*s", STR_ARGS(text));
-    return follow_exec(&c, id);
-}
-
-const struct cmd cmd_exec = CMD_INIT(
-    "exec", "run one command as a node", "-- COMMAND [ARGUMENT]...",
-    "Runs one command as a node, prints its output, and ends with its exit status. An\n"
-    "interrupt (Ctrl-C) kills the node.",
-    CMD_OPTIONS(
-        {"group", "GROUP", "Run it on an agent of this group. Default: drover/run.", option_text,
-         &exec_group},
-        {"wait-for-agent", "TIME",
-         "Wait so long for an agent of the group. Default: if there is none, it is not run.",
-         option_span, &exec_agent_ms, 0, INT32_MAX},
-        {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
-         &exec_cwd},
-        {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
-         &exec_timeout_ms, 1, INT32_MAX},
-        {"user", "USER", "Run it as this user, if the server permits that.", option_text,
-         &exec_user},
-        LIMIT_OPTIONS(exec_limits)),
-    CMD_REMOTE, run_exec);
 
 /* nodes */
 
@@ -281,42 +169,6 @@ int dag_print_node(const struct json *node)
         }
     return CMD_OK;
 }
-
-/* log */
-
-static bool follow;
-static int stream;
-
-static int run_log(const struct cmd_call *call)
-{
-    static const char *const keys[] = {"mixedout", "stdout", "stderr"};
-    struct dag_output f = {.id = call->operands[0], .key = keys[stream], .to = stdout};
-    CLEANUP(client_close) struct client c = {0};
-    struct client_reply reply;
-
-    TRY(client_open(&c, &call->client));
-    TRY(client_call(&c, &reply, NULL, "GET /v1/nodes/%s",
-                    client_quote(&c, str_of(call->operands[0]))));
-    char id[24];
-    snprintf(id, sizeof id, "%.*s", STR_ARGS(json_text_of(json_get(reply.json, "metadata"), "id")));
-    f.id = id;
-    for (bool more = true; more;) {
-        char before[24];
-        memcpy(before, f.start, sizeof before);
-        TRY(follow_output(&c, &f, follow && f.pid[0] ? FOLLOW_WAIT_MS : 0, &more));
-        if (!follow && !strcmp(before, f.start))
-            break; /* that is all for now */
-    }
-    return CMD_OK;
-}
-
-const struct cmd cmd_log =
-    CMD_INIT("log", "print the output of a node", "ID", "Prints the output of a node.",
-             CMD_OPTIONS({"follow", NULL, "Continue until the node has ended.", option_flag,
-                          &follow, .letter = 'f'},
-                         {"stream", "mixedout|stdout|stderr",
-                          "Which output. Default: mixedout, both.", option_choice, &stream}),
-             CMD_REMOTE, run_log);
 
 /* wait, kill, retry */
 

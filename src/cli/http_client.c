@@ -108,18 +108,13 @@ void client_close(struct client *c)
 
 /* Calls. */
 
-int client_try(struct client *c, struct client_reply *ret_reply, const char *body,
-               const char *request, ...)
+static int send_request(struct client *c, struct client_reply *ret_reply, struct str sent,
+                        char *method)
 {
-    struct str sent = body ? str_of(body) : (struct str){0};
+    char *path = strchr(method, ' ');
     struct transport_answer answer;
     struct err_info e;
     int tries = 0;
-    va_list ap;
-
-    va_start(ap, request);
-    char *method = arena_vprintf(&c->arena, request, ap), *path = strchr(method, ' ');
-    va_end(ap);
     *path++ = '\0';
     do
         c->err = transport_call(c->transport, method, path, sent, TRANSPORT_TIMEOUT_MS + c->wait_ms,
@@ -133,6 +128,29 @@ int client_try(struct client *c, struct client_reply *ret_reply, const char *bod
     ret_reply->body = arena_take(&c->arena, &answer.body);
     ret_reply->json = ret_reply->body.len ? json_parse(&c->arena, ret_reply->body, &e) : NULL;
     return CMD_OK;
+}
+
+int client_try(struct client *c, struct client_reply *ret_reply, const char *body,
+               const char *request, ...)
+{
+    va_list ap;
+    va_start(ap, request);
+    char *text = arena_vprintf(&c->arena, request, ap);
+    va_end(ap);
+    return send_request(c, ret_reply, body ? str_of(body) : (struct str){0}, text);
+}
+
+int client_send(struct client *c, struct client_reply *ret_reply, struct str bytes,
+                const char *request, ...)
+{
+    va_list ap;
+    va_start(ap, request);
+    char *text = arena_vprintf(&c->arena, request, ap);
+    va_end(ap);
+    transport_set_bytes(c->transport, true);
+    int status = send_request(c, ret_reply, bytes, text);
+    transport_set_bytes(c->transport, false);
+    return status;
 }
 
 int client_call(struct client *c, struct client_reply *ret_reply, const char *body,

@@ -72,6 +72,9 @@ int client_call(struct client *c, struct client_reply *ret_reply, const char *bo
  */
 int client_try(struct client *c, struct client_reply *ret_reply, const char *body,
                const char *request, ...) __attribute__((format(printf, 4, 5)));
+/* The same with a body of bytes. */
+int client_send(struct client *c, struct client_reply *ret_reply, struct str bytes,
+                const char *request, ...) __attribute__((format(printf, 4, 5)));
 int client_refused(const struct client *c, const struct client_reply *reply);
 
 /* The message of the last call: why it had no reply, or what its reply says. */

@@ -147,6 +147,20 @@ void term_write(FILE *to, struct str text, enum escape_style style)
     fwrite(text.p, 1, text.len, to);
 }
 
+int term_copy(int fd, struct str bytes)
+{
+    while (bytes.len) {
+        ssize_t n = write(fd, bytes.p, bytes.len);
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return -1;
+        if (n < 0 && errno == EAGAIN)
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+        if (n > 0)
+            bytes = (struct str){bytes.p + n, bytes.len - (size_t)n};
+    }
+    return 0;
+}
+
 void term_line(FILE *to, struct str text, enum escape_style style)
 {
     term_write(to, text, style);

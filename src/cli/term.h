@@ -60,6 +60,9 @@ void term_paint(struct buf *b, bool coloured, enum term_colour colour, struct st
 void term_write(FILE *to, struct str text, enum escape_style style);
 void term_line(FILE *to, struct str text, enum escape_style style);
 
+/* Bytes of a command, as they are, also on a terminal. 0, or -1 with errno. */
+int term_copy(int fd, struct str bytes);
+
 /*
  * A line on stderr, as one write, always escaped: a name from outside does not make another line.
  */

@@ -143,14 +143,15 @@ bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt)
 
 /* The built-in agent. */
 
-enum { AHEAD_MS = 100, SAVE_MS = 1000 };
+enum { AHEAD_MS = 100 };
 
 /* A claim in flight, then a run. */
 struct serve_job {
     struct dag *dag;
     struct serve_job *next; /* in the list of waiting jobs */
     struct dag_node *node;
-    int64_t since_ms; /* when it began to wait or to run, by clock_boot_ms() */
+    struct output *output; /* of the run; NULL: it has not started */
+    int64_t since_ms;      /* when it began to wait or to run, by clock_boot_ms() */
     uint64_t epoch;
 };
 
@@ -161,33 +162,21 @@ static void job_free(struct serve_job *j)
     free(j);
 }
 
-/* Adds the new output of a run to the node's values. */
-static void save_output(struct dag *d, struct dag_node *n, const struct run *r, bool is_end)
-{
-    n->save_at = 0;
-    for (int i = 0; i < RUN_STREAMS; i++) {
-        const struct run_output *o = run_output(r, (enum run_stream)i);
-        struct node_datum *v = dag_output_value(d, n, (enum run_stream)i);
-        size_t len = is_end ? o->text.len : output_whole(o->text.p, o->text.len);
-        if (len > v->len)
-            dag_append_text(d, n, v, (struct str){o->text.p + v->len, len - (size_t)v->len});
-    }
-    dag_commit_record(dag_commit_open(d), n);
-}
-
-/* Output is stored while the command runs, but not with every line. */
 static void on_printed(void *arg, struct run *r)
 {
     struct serve_job *j = arg;
-    struct dag *d = j->dag;
     (void)r;
     if (j->epoch != j->dag->agent.epoch)
         return;
-    dag_printed(d);
-    if (j->node->save_at)
-        return;
-    j->node->save_at = dag_now_ms(d) + SAVE_MS;
-    dag_arm(d, j->node->save_at);
+    dag_output_printed(j->dag, j->node);
+    dag_printed(j->dag, j->node);
+}
+
+static void on_room(void *arg)
+{
+    struct serve_job *j = arg;
+    if (j->epoch == j->dag->agent.epoch)
+        dag_feed(j->dag, j->node);
 }
 
 /* Stores the output that is due. Returns when the next is. */
@@ -196,10 +185,10 @@ static int64_t save_outputs(struct dag *d, int64_t now_ms)
     int64_t next = INT64_MAX;
     for (uint32_t i = 0; i < d->running.count; i++) {
         struct dag_node *n = d->running.nodes[i];
-        if (n->run && n->save_at && n->save_at <= now_ms)
-            save_output(d, n, n->run, false);
-        else if (n->run && n->save_at && n->save_at < next)
-            next = n->save_at;
+        int64_t due = n->out ? dag_output_tick(d, n, now_ms) : INT64_MAX,
+                until = dag_attach_tick(d, n, now_ms);
+        next = due < next ? due : next;
+        next = until < next ? until : next;
     }
     return next;
 }
@@ -225,8 +214,10 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
         start(take_ahead(d, &d->agent.ahead)); /* first: it has waited for this */
     if (j->epoch == d->agent.epoch) {
         j->node->run = NULL;
-        save_output(d, j->node, r, true);
+        dag_output_end(d, j->node, j->output);
         dag_end_run(d, j->node, end, NULL, NULL);
+    } else {
+        output_free(j->output);
     }
     run_free(r);
     job_free(j);
@@ -235,6 +226,7 @@ static void on_run_done(void *arg, struct run *r, const struct run_end *end)
 static void not_started(struct serve_job *j, const char *reason, int status)
 {
     struct run_end end = {.how = RUN_EXITED, .status = status, .reason = reason};
+    dag_output_drop(j->dag, j->node);
     for (int i = 0; i < RUN_STREAMS; i++) /* it printed nothing */
         dag_output_value(j->dag, j->node, (enum run_stream)i);
     dag_end_run(j->dag, j->node, &end, NULL, NULL);
@@ -312,14 +304,22 @@ static void start(struct serve_job *j)
         .cwd = c.cwd,
         .token = e.token,
         .timeout_ms = c.timeout_ms,
+        .has_input = c.attach,
+        .room = on_room,
         .log_path = d->log_dir ? arena_printf(&a, "%s/%" PRIu64 "-%" PRIu32 ".log", d->log_dir,
                                               n->id, n->attempts)
                                : NULL,
         .grant = &grant,
     };
+    j->output = n->out = spec.output = dag_output_new(j->dag, n);
     n->run = runner_start(j->dag->agent.runner, &spec, on_run_done, on_printed, j, &status, &why);
-    if (!n->run)
-        not_started(j, why.text, status);
+    if (n->run) {
+        dag_attach(j->dag, n);
+        return;
+    }
+    output_free(n->out);
+    n->out = NULL;
+    not_started(j, why.text, status);
 }
 
 static void wait_for_an_end(struct serve_job *j)

@@ -68,6 +68,7 @@ static void find_run(struct dag *d, struct dag_node *n, int64_t agent, int64_t l
     }
     snprintf(token, sizeof token, DAG_RUN_TOKEN, d->client, n->id, n->attempts);
     orphans_signal(&by, SIGKILL);
+    dag_output_recover(d, n);
     if (graph_plan(&d->graph, n)->type == NODE_CONDITION) {
         dag_leave_running(d, n); /* the next poll is safe */
         dag_commit_unmark(dag_commit_open(d), n);
@@ -170,6 +171,7 @@ static void on_tasks(void *arg, const struct task_reply *reply)
         drop_unused_slots(d, saved);
         for (size_t i = 0; i < saved->task_count; i++)
             find_task(d, &saved->tasks[i], &saved->arena);
+        dag_output_know(d);
         for (uint32_t i = 0; i < d->graph.count; i++)
             if (d->graph.order[i] && d->graph.order[i]->stops)
                 dag_stop_run(d, d->graph.order[i]);

@@ -189,6 +189,11 @@ static int64_t number_of(const struct json *v, int64_t fallback)
     return v && v->kind == JSON_INT ? v->number : fallback;
 }
 
+static bool is_true(const struct json *v)
+{
+    return v && v->kind == JSON_BOOL && v->truth;
+}
+
 static const char **make_argv(enum node_type type, const struct json *command,
                               const struct json *args, struct arena *a)
 {
@@ -240,6 +245,7 @@ void node_command(const struct dag_node *n, enum node_type type, struct arena *a
     *ret_command = (struct node_command){
         .ask = read_request(&s, type),
         .cwd = text_of(current(&s, "cwd"), a),
+        .attach = is_true(current(&s, "attach")),
         .timeout_ms = number_of(current(&s, "timeout"), 0),
         .interval_ms = number_of(current(&s, "interval"), 1000),
         .retries = number_of(retry, number_of(json_get(retry, "count"), 0)),

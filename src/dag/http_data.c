@@ -10,12 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
-#include "dag/service.h"
+#include "dag/output_read.h"
 
 enum { FETCH_SLOTS = 40 };
 
 /* Keys. */
+
+/* Whether its output is not among the values: a run goes on, or a file has it. */
+static bool is_apart(const struct dag_node *n)
+{
+    return n->out || (n->kept && n->kept->run);
+}
 
 static size_t collect_keys(const struct dag_node *n, struct arena *a, struct str **ret_keys)
 {
@@ -27,9 +34,9 @@ static size_t collect_keys(const struct dag_node *n, struct arena *a, struct str
     for (const struct json *m = data ? data->first : NULL; m; m = m->next)
         keys[count++] = m->key;
     for (const struct node_datum *v = n->values; v; v = v->next)
-        if (!json_get(data, v->key) && !(n->run && node_key_is_output(str_of(v->key))))
+        if (!json_get(data, v->key) && !(is_apart(n) && node_key_is_output(str_of(v->key))))
             keys[count++] = str_of(v->key);
-    for (int i = 0; i < RUN_STREAMS && n->run; i++)
+    for (int i = 0; i < RUN_STREAMS && is_apart(n); i++)
         keys[count++] = str_of(DAG_OUTPUTS[i]);
     return count;
 }
@@ -77,7 +84,8 @@ struct text_page {
     uint64_t start;
     int64_t limit;
     char pid[24];
-    bool grows; /* the run may print more */
+    bool grows;       /* the run may print more */
+    const char *note; /* why the text is not what the command printed; NULL: it is */
 };
 
 /*
@@ -106,6 +114,10 @@ static void reply_page(struct http_request *r, const struct text_page *p, struct
     json_member_text(&b, "key", p->key);
     json_key(&b, "data"); /* not json_member_text(): no text is "", not null */
     json_put_text(&b, text);
+    if (!json_is_text(text))
+        json_member_bool(&b, "replaced", true);
+    if (p->note)
+        json_member_text(&b, "note", str_of(p->note));
     if (more || p->grows)
         http_put_pagination(&b, p->start + text.len, p->pid);
     json_close(&b, '}');
@@ -226,10 +238,105 @@ static bool will_print(struct dag *d, const struct dag_node *n)
            !node_state_is_terminal(graph_state(&d->graph, n));
 }
 
+/* A page of an output that is not among the values. */
+
+struct output_page {
+    struct dag_call *call;
+    uv_work_t work;
+    struct text_page page;
+    struct output_read read;
+};
+
+/* The page is whole characters, as far as it has any. */
+static void reply_output(struct output_page *f)
+{
+    struct http_request *r = f->call->r;
+    struct output_read *o = &f->read;
+    struct text_page *p = &f->page;
+    uint64_t total = output_offset(&o->total, o->want.stream);
+    if (o->err && o->err != DROVER_NO_NODE && !o->piece.len) {
+        http_reply_err(r, o->err, o->why.text);
+        return;
+    }
+    p->note = o->err ? o->why.text : NULL;
+    bool is_end = !p->grows && o->want.next >= total;
+    struct str text = cut_page(buf_str(&o->piece), 0, (int64_t)o->piece.len, is_end);
+    p->start = o->want.next - (o->piece.len - text.len) - text.len;
+    reply_page(r, p, text, !o->err && p->start + text.len < total);
+}
+
+static void output_page_free(struct output_page *f)
+{
+    output_read_release(&f->read);
+    dag_call_free(f->call);
+}
+
+static void work_page(uv_work_t *work)
+{
+    output_read_more(&((struct output_page *)work->data)->read);
+}
+
+static void after_page(uv_work_t *work, int status)
+{
+    struct output_page *f = work->data;
+    struct dag *d = f->call->dag;
+    (void)status;
+    if (f->call->r)
+        reply_output(f);
+    output_page_free(f);
+    dag_unref(d);
+}
+
+static enum run_stream stream_of(struct str key)
+{
+    int s = 0;
+    while (s < RUN_MIXED && !str_eq(key, str_of(DAG_OUTPUTS[s])))
+        s++;
+    return (enum run_stream)s;
+}
+
+static void get_output_page(struct http_request *r, struct dag *d, const struct dag_node *n)
+{
+    const struct dag_in *in = r->in;
+    enum run_stream s = stream_of(in->key);
+    struct text_page p = {.grows = n->out, .limit = in->limit};
+    uint64_t key = dag_key("output", (int64_t)n->id), live_pid = node_live_pid(n),
+             total =
+                 n->out
+                     ? output_offset(&n->out->total, s)
+                     : output_offset(&(struct output_at){{n->kept->lens[0], n->kept->lens[1]}}, s);
+    struct http_watch w = http_watch(r, &d->topic, &key, 1);
+    if (!n->out && n->kept->live_pid)
+        live_pid = n->kept->live_pid;
+    if (!read_page(r, &p, n->out ? live_pid : n->kept->run, live_pid))
+        return;
+    if (in->last && !in->start.p)
+        p.start = (uint64_t)in->last < total ? total - (uint64_t)in->last : 0;
+    if (p.grows && p.start >= total && in->wait && http_park(r, &w, in->wait))
+        return;
+    struct dag_call *c = dag_call_new(r);
+    struct output_page *f = arena_alloc(&c->arena, sizeof *f);
+    *f = (struct output_page){.call = c, .work.data = f, .page = p};
+    f->page.key = (struct str){arena_text(&c->arena, in->key), in->key.len};
+    output_read_init(&f->read, d, n, s, OUTPUT_TEXT);
+    f->read.want.next = p.start;
+    f->read.want.end = p.start + (uint64_t)p.limit;
+    f->read.max = (size_t)p.limit;
+    output_read_look(&f->read);
+    if (output_read_is_near(&f->read)) {
+        output_read_more(&f->read);
+        reply_output(f);
+        output_page_free(f);
+        return;
+    }
+    dag_ref(d);
+    uv_queue_work(d->context->loop, &f->work, work_page, after_page);
+}
+
 /* The value is the output of a run here or one to come, a stored value, or that of the spec. */
 void http_get_value(struct http_request *r)
 {
-    static const struct run_output nothing;
+    static const struct buf nothing;
     const struct dag_in *in = r->in;
     struct dag *d = r->arg;
     struct dag_node *n = http_node(r);
@@ -237,10 +344,12 @@ void http_get_value(struct http_request *r)
     if (!n)
         return;
     bool is_output = node_key_is_output(in->key);
-    const struct run_output *live = node_live(n, in->key);
-    const struct node_datum *v = live ? NULL : node_value(n, in->key);
-    if (!live && !v && is_output && will_print(d, n))
-        live = &nothing;
+    if (is_output && is_apart(n)) {
+        get_output_page(r, d, n);
+        return;
+    }
+    const struct node_datum *v = node_value(n, in->key);
+    const struct buf *live = !v && is_output && will_print(d, n) ? &nothing : NULL;
     const struct json *m = live || v ? NULL : spec_value(r, n);
     if (!live && !v && !m) {
         http_reply_errorf(r, 404, "the node has no data key '%.*s'", NODE_CUT(in->key));
@@ -252,12 +361,12 @@ void http_get_value(struct http_request *r)
     }
     uint64_t key = dag_key("output", (int64_t)n->id);
     struct http_watch w = http_watch(r, &d->topic, &key, 1);
-    struct str text = m ? m->text : buf_str(v ? &v->bytes : &live->text);
-    if (live)
-        text.len = output_whole(text.p, text.len);
+    struct str text = m ? m->text : buf_str(v ? &v->bytes : live);
     struct text_page p = {.key = in->key, .grows = live || (v && n->agent && is_output)};
     if (!read_page(r, &p, live ? node_live_pid(n) : v ? v->pid : 0, v ? v->live_pid : 0))
         return;
+    if (in->last && !in->start.p && v)
+        p.start = (uint64_t)in->last < v->len ? v->len - (uint64_t)in->last : 0;
     if (p.grows && p.start >= (v ? v->len : text.len) && in->wait && http_park(r, &w, in->wait))
         return;
     if (v && v->slot_count) {

@@ -297,7 +297,7 @@ static void put_data(struct buf *b, const struct dag_node *n, struct arena *a)
             json_put_raw(b, m->raw);
         }
     for (const struct node_datum *v = n->values; v; v = v->next) /* large ones are read alone */
-        if (!v->slot_count && !node_live(n, str_of(v->key)))
+        if (!v->slot_count && !(n->out && node_key_is_output(str_of(v->key))))
             node_put_value(b, v);
     json_close(b, '}');
 }

@@ -22,6 +22,8 @@ enum { ID_LEN_MAX = RUN_ID_LEN_MAX + 1 + NODE_NAME_LEN_MAX };
 #define RUN(where, help) FIELD_TEXT(where, IN, run, "run", 1, ID_LEN_MAX, help)
 #define CLIENT(where) \
     FIELD_INT(where, IN, clientid, "clientid", 1, INT64_MAX, "The agent's client id")
+#define ATTEMPT(where) \
+    FIELD_INT(where, IN, attempt, "attempt", 1, INT64_MAX, "The attempt that the agent runs")
 #define START FIELD_TEXT(IN_QUERY, IN, start, "start", 0, 24, "`next` of the last page or piece")
 #define PID FIELD_TEXT(IN_QUERY, IN, pid, "pid", 0, 80, "`pid` of the last page or piece")
 #define LIMIT(min, max, what, ...) \
@@ -78,11 +80,49 @@ static const struct route ROUTES[] = {
      .errors = "404 No such node\n410 The listing is no longer valid\n" ROUTE_LEADER,
      ROUTE_IN(IN, NODE, LIMIT(1, LIST_MAX, "Keys per page", .preset = LIST_MAX), START, PID)},
     {METHOD_GET, "/v1/nodes/{id}/data/{key}", http_get_value, ROLE_READ,
-     "Read the value of a data key", "getValue", .reply = "key:text data:any pagination?:Page",
+     "Read the value of a data key", "getValue",
+     .reply = "key:text data:any replaced?:bool note?:text pagination?:Page",
      .errors = "404 No such node or key\n410 The value was replaced\n" ROUTE_LEADER,
      ROUTE_IN(IN, NODE, KEY,
               LIMIT(4, PAGE_LEN_MAX, "Bytes of text per page", .preset = PAGE_LEN_DEFAULT), START,
-              PID, WAIT("How long to wait for more output, in ms"))},
+              PID, WAIT("How long to wait for more output, in ms"),
+              FIELD_INT(IN_QUERY, IN, last, "last", 1, INT64_MAX,
+                        "Begin so many bytes before the end"))},
+    {METHOD_GET, "/v1/nodes/{id}/output", http_get_output, ROLE_READ,
+     "Read what a node printed, as bytes", "getOutput", .reply = "application/octet-stream",
+     .errors = "404 No such node\n410 The output was removed\n416\n" ROUTE_LEADER,
+     ROUTE_IN(IN, NODE,
+              FIELD_CHOICE(IN_QUERY, IN, stream, "stream", "mixed|stdout|stderr", "Which output"),
+              FIELD_INT(IN_QUERY, IN, from, "from", INT64_MIN / 2, INT64_MAX / 2,
+                        "From this byte on; negative: so many before the end"),
+              FIELD_INT(IN_QUERY, IN, to, "to", 0, INT64_MAX / 2, "Up to this byte, exclusive"),
+              FIELD_BOOL(IN_QUERY, IN, follow, "follow", "Go on until the node has ended"),
+              FIELD_CHOICE(IN_QUERY, IN, format, "format", "bytes|chunks",
+                           "Chunks also tell streams, times and what was not kept"),
+              FIELD_BOOL(IN_QUERY, IN, attach, "attach",
+                         "Follow, and let a node with `attach` wait for this reader"))},
+    {METHOD_POST, "/v1/nodes/{id}/output", http_post_output, ROLE_RUN | ROUTE_BYTES,
+     "Send what a run printed, as chunks", "sendOutput",
+     .reply = "stdout:int stderr:int limit:int all:bool",
+     .errors = "404 No such node\n409 The agent does not run it\n" ROUTE_LEADER,
+     ROUTE_IN(IN, NODE, CLIENT(IN_QUERY | REQUIRED), ATTEMPT(IN_QUERY | REQUIRED),
+              WAIT("How long to wait for a reader, in ms"))},
+    {METHOD_POST, "/v1/nodes/{id}/stdin", http_post_stdin, ROLE_RUN | ROUTE_BYTES,
+     "Send standard input to a node with `attach`", "sendInput", .reply = "next:int",
+     .errors = "404 No such node\n409 It takes no input\n" ROUTE_LEADER,
+     ROUTE_IN(IN, NODE,
+              FIELD_INT(IN_QUERY, IN, at, "at", 0, INT64_MAX / 2,
+                        "Which byte of the input the first one is"),
+              FIELD_BOOL(IN_QUERY, IN, end, "end", "The input ends with this"),
+              WAIT("How long to wait for room, in ms"))},
+    {METHOD_GET, "/v1/nodes/{id}/stdin", http_get_stdin, ROLE_RUN,
+     "Read the standard input of a run", "readInput", .reply = "application/octet-stream",
+     .errors =
+         "404 No such node\n409 The agent does not run it\n410 The input has ended\n" ROUTE_LEADER,
+     ROUTE_IN(IN, NODE, CLIENT(IN_QUERY | REQUIRED), ATTEMPT(IN_QUERY | REQUIRED),
+              FIELD_INT(IN_QUERY, IN, at, "at", 0, INT64_MAX / 2,
+                        "What is before this was passed to the command"),
+              WAIT("How long to wait for some, in ms"))},
     {METHOD_PUT, "/v1/nodes/{id}/data/{key}", http_put_value, ROLE_RUN,
      "Replace the value of a data key, or add a piece of text", "putValue",
      .reply = "start?:text pagination:Page",
@@ -131,7 +171,10 @@ static const struct route ROUTES[] = {
      "getScheduler", .reply = "states:{int} jobs:int", .errors = ROUTE_LEADER},
     {METHOD_PUT, "/v1/scheduler/kill", http_put_kill, ROLE_RUN, "Kill nodes", "killNodes",
      .reply = "[NodeState]", .errors = "404 No such node or run\n" ROUTE_LEADER,
-     ROUTE_IN(IN, NODES)},
+     ROUTE_IN(IN, NODES,
+              FIELD_CHOICE(IN_QUERY, IN, signal, "signal",
+                           "end|HUP|INT|QUIT|TERM|USR1|USR2|CONT|TSTP|WINCH",
+                           "Only send this to what runs; what does not run is killed"))},
     {METHOD_PUT, "/v1/scheduler/retry", http_put_retry, ROLE_RUN,
      "Run failed and killed nodes again", "retryNodes", .reply = "[NodeState]",
      .errors = "404 No such node\n409 A node has not failed\n" ROUTE_LEADER, ROUTE_IN(IN, NODES)},
@@ -144,7 +187,7 @@ static const struct route ROUTES[] = {
      "Start a node whose task the agent has claimed", "startNode",
      .reply = "node:text attempt:int store:int parent:text password?:text argv:[text] env:[text] "
               "user?:text limits:(cpu?:int memory?:int files?:int processes?:int) cwd?:text "
-              "timeout:int",
+              "timeout:int attach?:int",
      .errors = "404 No such node\n409 The agent has not claimed it\n" ROUTE_LEADER,
      .example = "{\"clientid\": 1643, \"task\": 14}",
      ROUTE_IN(IN, NODE, CLIENT(IN_BODY | REQUIRED),
@@ -173,8 +216,8 @@ static const struct route ROUTES[] = {
      ROUTE_IN(IN, CLIENT(IN_PATH),
               FIELD_BOOL(IN_BODY | REQUIRED, IN, drain, "drain", "False: it takes nodes again"))},
     {METHOD_GET, "/v1/agent/kills", http_get_kills, ROLE_RUN,
-     "Wait for nodes that the agent must kill", "getKills", .reply = "nodes:[text] next:int",
-     .errors = ROUTE_LEADER,
+     "Wait for nodes that the agent must kill", "getKills",
+     .reply = "nodes:[text] signals?:[(node:text signal:int)] next:int", .errors = ROUTE_LEADER,
      ROUTE_IN(IN, CLIENT(IN_QUERY | REQUIRED),
               FIELD_INT(IN_QUERY, IN, after, "after", 0, INT64_MAX, "`next` of the last reply"),
               WAIT("How long to wait for one, in ms"))},
@@ -314,12 +357,4 @@ void http_put_pagination(struct buf *b, uint64_t next, const char *pid)
     http_member_id(b, "next", next);
     json_member_text(b, "pid", str_of(pid));
     json_close(b, '}');
-}
-
-const struct run_output *node_live(const struct dag_node *n, struct str key)
-{
-    for (int i = 0; i < RUN_STREAMS && n->run; i++)
-        if (str_eq(key, str_of(DAG_OUTPUTS[i])))
-            return run_output(n->run, (enum run_stream)i);
-    return NULL;
 }

@@ -3,6 +3,7 @@
  * claimed, kills, and the end of a run; claims and renewals are requests to the task store.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -94,13 +95,16 @@ static void on_change(void *arg, int err)
     dag_call_done(c, c->err);
 }
 
+/* By the choices of the field `signal`; 0: ends the node. */
+static const int SIGNALS[] = {0,       SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                              SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGWINCH};
 /* Changes a node if that makes sense. */
 typedef void change_fn(struct dag_call *c, struct dag_node *n);
 
 static void kill_node(struct dag_call *c, struct dag_node *n)
 {
     c->pending++;
-    dag_kill(c->dag, n, on_change, c);
+    dag_signal(c->dag, n, SIGNALS[c->signal], on_change, c);
 }
 
 static void retry_node(struct dag_call *c, struct dag_node *n)
@@ -122,6 +126,7 @@ static void change_all(struct http_request *r, change_fn *change)
     for (size_t i = 0; i < in->id_count; i++)
         ids[i] = str_of(arena_text(&c->arena, in->ids[i]));
     c->ids = ids;
+    c->signal = in->signal;
     c->count = in->id_count;
     c->pending = 1;
     for (size_t i = 0; i < c->count; i++) {
@@ -233,6 +238,8 @@ static void put_run(struct buf *b, struct dag *d, const struct dag_node *n, stru
     if (c.cwd)
         json_member_text(b, "cwd", str_of(c.cwd));
     json_member_int(b, "timeout", c.timeout_ms);
+    if (c.attach)
+        json_member_int(b, "attach", 1);
     json_close(b, '}');
 }
 
@@ -262,6 +269,31 @@ void http_post_start(struct http_request *r)
     http_reply(r, 200, buf_str(&b));
 }
 
+static bool is_asked(const struct dag_node *n, int64_t client, uint64_t after)
+{
+    return n->agent == client && n->kill_number > after;
+}
+
+static bool put_signals(struct buf *b, const struct dag *d, int64_t client, uint64_t after)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < d->running.count; i++) {
+        const struct dag_node *n = d->running.nodes[i];
+        if (!is_asked(n, client, after) || !n->signal)
+            continue;
+        if (!any)
+            json_member_open(b, "signals", '[');
+        any = true;
+        json_open(b, '{');
+        http_member_id(b, "node", n->id);
+        json_member_int(b, "signal", n->signal);
+        json_close(b, '}');
+    }
+    if (any)
+        json_close(b, ']');
+    return any;
+}
+
 static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64_t after)
 {
     bool any = false;
@@ -269,12 +301,13 @@ static bool put_kills(struct buf *b, const struct dag *d, int64_t client, uint64
     json_member_open(b, "nodes", '[');
     for (uint32_t i = 0; i < d->running.count; i++) {
         const struct dag_node *n = d->running.nodes[i];
-        if (n->agent == client && n->kill_asked && n->kill_number > after) {
+        if (is_asked(n, client, after) && n->kill_asked) {
             http_put_id(b, n->id);
             any = true;
         }
     }
     json_close(b, ']');
+    any |= put_signals(b, d, client, after);
     json_member_int(b, "next", (int64_t)d->kill_number);
     json_close(b, '}');
     return any;
@@ -298,6 +331,7 @@ void http_get_kills(struct http_request *r)
 /* Stores the outputs in the request. An output that was never sent is empty. */
 static void save_outputs(struct dag *d, struct dag_node *n, const struct dag_in *in)
 {
+    dag_output_drop(d, n);
     for (int i = 0; i < RUN_STREAMS; i++) {
         struct node_datum *value = dag_output_value(d, n, (enum run_stream)i);
         if (in->outputs[i].p) {
@@ -324,7 +358,8 @@ void http_post_done(struct http_request *r)
         return;
     }
     end.reason = in->reason.len ? arena_text(&r->arena, in->reason) : NULL;
-    save_outputs(d, n, in);
+    if (!n->out)
+        save_outputs(d, n, in);
     struct dag_call *c = dag_call_new(r);
     buf_put_str(&c->out, STR("{}"));
     dag_end_run(d, n, &end, dag_call_done, c);

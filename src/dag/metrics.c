@@ -6,6 +6,7 @@
  * agents run: their ends count, without a duration.
  */
 #include "http/metrics.h"
+#include "dag/output_store.h"
 #include "dag/service.h"
 
 static const char *const OUTCOMES[DAG_OUTCOMES] = {
@@ -44,6 +45,18 @@ static bool is_own_group(void *arg, struct str group)
     return str_eq(group, STR(NODE_GROUP_DEFAULT));
 }
 
+static double read_output_bytes(void *arg)
+{
+    const struct dag *d = arg;
+    return d->outputs ? (double)output_store_numbers(d->outputs).bytes : 0;
+}
+
+static double read_output_missing(void *arg)
+{
+    const struct dag *d = arg;
+    return d->outputs ? (double)output_store_numbers(d->outputs).missing : 0;
+}
+
 void dag_metrics_open(struct dag *d)
 {
     struct metrics *m = d->context->metrics;
@@ -58,6 +71,10 @@ void dag_metrics_open(struct dag *d)
     }
     metrics_read(m, "drover_dag_jobs", "gauge", NULL,
                  "Commands that this server runs at a time, at most.", read_jobs, d);
+    metrics_read(m, "drover_output_bytes", "gauge", NULL,
+                 "Bytes in the files with what commands printed.", read_output_bytes, d);
+    metrics_read(m, "drover_output_missing_bytes_total", "counter", NULL,
+                 "Bytes that commands printed and that were not kept.", read_output_missing, d);
     metrics_collector(m, collect, d);
     service_fold(d->context->tasks, "dag", is_own_group, NULL);
 }

@@ -85,6 +85,43 @@ struct node_datum *node_set_json(struct dag_node *n, struct str key, const struc
     return v;
 }
 
+void node_drop_value(struct dag_node *n, struct str key)
+{
+    for (struct node_datum **at = &n->values; *at; at = &(*at)->next) {
+        struct node_datum *v = *at;
+        if (!str_eq(str_of(v->key), key))
+            continue;
+        *at = v->next;
+        empty_value(v);
+        free(v->key);
+        free(v);
+        return;
+    }
+}
+
+void node_forget(struct dag_node *n)
+{
+    if (n->kept)
+        free(n->kept->pieces);
+    free(n->kept);
+    n->kept = NULL;
+}
+
+void node_detach(struct dag_node *n)
+{
+    if (n->attach)
+        buf_release(&n->attach->input);
+    free(n->attach);
+    n->attach = NULL;
+}
+
+struct node_kept *node_keep(struct dag_node *n)
+{
+    node_forget(n);
+    n->kept = mem_zalloc(sizeof *n->kept);
+    return n->kept;
+}
+
 void node_set_int(struct dag_node *n, const char *key, int64_t number)
 {
     buf_printf(&set_value(n, str_of(key))->bytes, "%" PRId64, number);
@@ -110,6 +147,8 @@ void node_free(struct dag_node *n)
         free(v->key);
         free(v);
     }
+    node_forget(n);
+    node_detach(n);
     free(n->reason);
     free(n->changed);
     free(n);
@@ -168,6 +207,38 @@ static void put_number(struct buf *b, const char *key, int64_t number)
         json_member_int(b, key, number);
 }
 
+static void put_kept(struct buf *b, const struct node_kept *k)
+{
+    json_member_open(b, "output", '{');
+    if (k->run) {
+        json_member_int(b, "run", (int64_t)k->run);
+        json_member_int(b, "stdout", (int64_t)k->lens[0]);
+        json_member_int(b, "stderr", (int64_t)k->lens[1]);
+        json_member_int(b, "missing", (int64_t)k->missing);
+    }
+    if (k->pieces)
+        json_member_raw(b, "pieces", str_of(k->pieces));
+    json_close(b, '}');
+}
+
+static int read_kept(struct dag_node *n, const struct json *v)
+{
+    static const char *const names[] = {"run", "stdout", "stderr", "missing"};
+    const struct json *pieces = json_get(v, "pieces");
+    int64_t numbers[4] = {0};
+    for (int i = 0; i < 4; i++)
+        if (json_get_int(v, names[i], &numbers[i], NULL) < 0 || numbers[i] < 0)
+            return DROVER_DAMAGED;
+    *node_keep(n) = (struct node_kept){
+        .run = (uint64_t)numbers[0],
+        .lens = {(uint64_t)numbers[1], (uint64_t)numbers[2]},
+        .missing = (uint64_t)numbers[3],
+        .pieces =
+            pieces && pieces->kind == JSON_LIST ? mem_dup(pieces->raw.p, pieces->raw.len) : NULL,
+    };
+    return 0;
+}
+
 void node_put_record(struct buf *b, const struct dag_node *n, enum node_state state,
                      enum node_branch taken)
 {
@@ -186,6 +257,8 @@ void node_put_record(struct buf *b, const struct dag_node *n, enum node_state st
         json_member_bool(b, "stops", true);
     if (n->values)
         put_values(b, n);
+    if (n->kept)
+        put_kept(b, n->kept);
     json_close(b, '}');
 }
 
@@ -252,5 +325,7 @@ int node_read_record(struct dag_node *n, struct plan_node *p, struct str text, s
     p->state = (uint8_t)node_state_of(state);
     p->taken = taken.len ? (uint8_t)node_branch_of(taken) : BRANCH_NONE;
     n->recorded = true;
+    if (json_get(v, "output"))
+        TRY(read_kept(n, json_get(v, "output")));
     return read_values(n, v);
 }

@@ -74,7 +74,32 @@ struct chunk_text {
     struct buf text;
 };
 
+/*
+ * The output of the last run, beyond the values: the file that has it (output_store.h), or, of a
+ * small one, its pieces. In the record:
+ *
+ *     "output":{"run":1763459045123,"stdout":104857600,"stderr":12,"missing":0}
+ *     "output":{"pieces":[[0,6,2],[1,4,1003]]}       stream, bytes, ms since the start
+ */
+struct node_kept {
+    uint64_t run; /* 0: in no file */
+    uint64_t lens[2], missing;
+    uint64_t live_pid; /* as of a datum */
+    char *pieces;      /* JSON; NULL: none */
+};
+
+/* Who is attached to the node: http_input.h. */
+struct attach {
+    struct buf input;  /* that the command or its agent has not taken */
+    uint64_t input_at; /* where it begins */
+    bool input_ended, holds;
+    uint64_t read; /* of the mixed output */
+    uint32_t guests;
+    int64_t until_ms; /* while there are none */
+};
+
 struct run;
+struct output;
 struct dag_run;
 
 struct dag_node {
@@ -104,19 +129,25 @@ struct dag_node {
     int64_t save_at; /* when to store new output of its run; 0: no new output */
     bool task_put, task_drop, task_busy; /* busy: a change of the task is in flight */
     bool parked, kill_asked, touched;
-    bool begun;           /* the agent on another machine was told to start it */
-    uint64_t kill_number; /* of the request to kill that run */
-    bool ahead;           /* claimed ahead: its agent starts it when another run has ended */
-    uint32_t mark;        /* start mark (started.h); 0: none */
-    uint32_t pins;        /* pending operations that refer to it */
-    uint32_t list_at;     /* index in dag.running or dag.parked */
-    struct run *run;      /* while it runs in this process */
+    bool begun;             /* the agent on another machine was told to start it */
+    uint8_t signal;         /* asked to be sent to the run of an agent; 0: none */
+    uint64_t kill_number;   /* of the request to kill that run, or to send it a signal */
+    bool ahead;             /* claimed ahead: its agent starts it when another run has ended */
+    uint32_t mark;          /* start mark (started.h); 0: none */
+    uint32_t pins;          /* pending operations that refer to it */
+    uint32_t list_at;       /* index in dag.running or dag.parked */
+    struct run *run;        /* while it runs in this process */
+    struct output *out;     /* while it prints, here or at an agent; NULL: it has not */
+    struct node_kept *kept; /* NULL: all is in the values */
+    uint32_t followers;     /* requests that wait for output: http_output.c */
+    struct attach *attach;  /* who reads it and sends its input: http_input.c; NULL: nobody */
 };
 
 /* How to run a node. In the arena. */
 struct node_command {
     struct policy_request ask; /* argv, env, user and limits; env: the node's own variables */
     const char *cwd;
+    bool attach; /* data.attach is true: somebody reads the output and sends the input */
     int64_t timeout_ms, interval_ms;
     int64_t retries, delay_ms, delay_max_ms;
 };
@@ -170,6 +201,10 @@ struct limits limits_read(const struct json *v);
 struct node_datum *node_value(const struct dag_node *n, struct str key);
 struct node_datum *node_set_text(struct dag_node *n, const char *key, struct str text);
 struct node_datum *node_set_json(struct dag_node *n, struct str key, const struct json *json);
+void node_drop_value(struct dag_node *n, struct str key);
+struct node_kept *node_keep(struct dag_node *n); /* empty, instead of what it had */
+void node_forget(struct dag_node *n);            /* kept: none */
+void node_detach(struct dag_node *n);            /* attach: none */
 void node_set_int(struct dag_node *n, const char *key, int64_t number);
 void node_set_reason(struct dag_node *n, const char *reason);
 /* The pid of the output of the current run, or of the next one. */

@@ -1,11 +1,8 @@
-/* Publishes state changes and output: to requests that wait, and as events. */
+/* Publishes state changes: to requests that wait, and as events. */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/uv_check.h"
 #include "dag/service.h"
-
-enum { PRINTED_MS = 50 };
 
 uint64_t dag_key(const char *kind, int64_t number)
 {
@@ -17,21 +14,6 @@ uint64_t dag_key(const char *kind, int64_t number)
 void dag_wake_all(struct dag *d, const char *kind, int64_t number)
 {
     http_topic_wake(&d->topic, dag_key(kind, number), HTTP_TOPIC_ALL);
-}
-
-static void on_printer(uv_timer_t *timer)
-{
-    struct dag *d = timer->data;
-    for (uint32_t i = 0; i < d->running.count; i++)
-        if (d->running.nodes[i]->run)
-            dag_wake_all(d, "output", (int64_t)d->running.nodes[i]->id);
-}
-
-/* Requests that wait for output are woken 20 times a second at most, not with every line. */
-void dag_printed(struct dag *d)
-{
-    if (!d->closing && !uv_is_active((uv_handle_t *)&d->printer))
-        UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
 }
 
 static void publish_event(struct dag *d, const struct dag_node *n, const char *state)
@@ -72,6 +54,8 @@ void dag_publish(struct dag *d, struct dag_node *n)
             dag_soon(d);
         }
     }
+    if (n->followers && (node_state_is_terminal(shown) || shown == SHOWN_NONE))
+        dag_wake_followers(d, n, true);
     if (d->context->events)
         publish_event(d, n, shown == SHOWN_NONE ? "deleted" : node_state_name(shown));
 }

@@ -141,6 +141,7 @@ static void remove_node(struct dag *d, struct dag_node *n)
     const struct chunk_text *c = n->chunk;
     for (struct node_datum *v = n->values; v; v = v->next)
         dag_drop_slots(d, n, v);
+    dag_output_drop(d, n);
     if (n->recorded)
         dag_commit_delete(dag_commit_open(d), dag_path(BUCKET_NODES, n->id));
     graph_show(&d->graph, n, SHOWN_NONE);

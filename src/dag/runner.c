@@ -34,13 +34,16 @@ enum {
     CPU_TICK_MS = 50,
     DRAIN_PIECES = 16,
     CLOSE_GRACE_MS = 500,
+    BUSY_MS = 20,               /* after an exit: short commands run, too */
+    BUSY_PIECE_LEN = 64 * 1024, /* then one that prints much is read so much at a time, for */
+    REST_MS = 4,                /* their sake, and so seldom */
 };
 
 /*
  * Closing alone would leave it in the epoll while another process has a copy: one that another
  * thread is starting.
  */
-static void close_watch(struct run_watch *w)
+void run_close_watch(struct run_watch *w)
 {
     if (w->fd < 0)
         return;
@@ -58,7 +61,7 @@ static void finish(struct run *r)
         return;
     r->over = true;
     for (int i = 0; i < WATCHES; i++)
-        close_watch(&r->watches[i]);
+        run_close_watch(&r->watches[i]);
     if (r->log_fd >= 0)
         close(r->log_fd);
     waitpid(r->orphans.leader, NULL, WNOHANG);
@@ -99,38 +102,62 @@ size_t output_whole(const char *p, size_t len)
     return len - at >= need ? len : at;
 }
 
-/* Appends to an output, up to cap_len; marks where it was truncated. */
-static void output_put(struct run_output *o, const char *p, size_t len, size_t cap_len)
+static void watch_outputs(struct run *r, uint32_t events)
 {
-    o->total += len;
-    if (o->cut)
-        return;
-    if (o->text.len + len <= cap_len) {
-        buf_put(&o->text, p, len);
-        return;
-    }
-    buf_put(&o->text, p, cap_len - o->text.len);
-    o->text.len = output_whole(o->text.p, o->text.len);
-    buf_printf(&o->text, "\n[drover: cut here, only the first %zu bytes are kept]\n", cap_len);
-    o->cut = true;
+    for (int kind = WATCH_STDOUT; kind <= WATCH_STDERR; kind++)
+        if (r->watches[kind].fd >= 0)
+            epoll_ctl(r->runner->epoll, EPOLL_CTL_MOD, r->watches[kind].fd,
+                      &(struct epoll_event){.events = events, .data.ptr = &r->watches[kind]});
+}
+
+/* Fewer wake-ups: each costs as much as copying some ten KiB. Where it is refused, they stay. */
+static void widen_pipes(struct run *r)
+{
+    r->wide = true;
+    for (int kind = WATCH_STDOUT; kind <= WATCH_STDERR; kind++)
+        if (r->watches[kind].fd >= 0)
+            fcntl(r->watches[kind].fd, F_SETPIPE_SZ, RUN_PIPE_LEN);
+}
+
+static void pause_outputs(struct run *r)
+{
+    if (!r->paused)
+        watch_outputs(r, 0);
+    r->paused = true;
 }
 
 static void append_output(struct run *r, enum run_stream s, const char *p, size_t len)
 {
-    output_put(&r->outputs[s], p, len, r->cap_len);
-    output_put(&r->outputs[RUN_MIXED], p, len, r->cap_len);
+    output_put(r->output, s, (struct str){p, len}, clock_wall_ms());
     run_log_put(&r->log_fd, p, len);
+    if (!r->wide && output_offset(&r->output->total, RUN_MIXED) > RUN_PRINTS_MUCH)
+        widen_pipes(r);
+    if (output_is_full(r->output))
+        pause_outputs(r);
+}
+
+/* Does not read for a while. */
+static void rest(struct run *r)
+{
+    r->rest_at = clock_boot_ms() + REST_MS;
+    pause_outputs(r);
+    runner_arm_timer(r->runner, r->rest_at);
 }
 
 /* Reads once. Returns whether it has read something. */
 static bool read_piece(struct run_watch *w)
 {
     struct run *r = w->run;
-    ssize_t n = w->fd < 0 ? -1 : read(w->fd, r->runner->piece, RUN_PIECE_LEN);
+    if (r->paused || w->fd < 0)
+        return false;
+    bool busy = r->wide && uv_now(r->runner->loop) - r->runner->exit_ms < BUSY_MS;
+    ssize_t n = read(w->fd, r->runner->piece, busy ? BUSY_PIECE_LEN : RUN_PIECE_LEN);
     if (n > 0)
         append_output(r, (enum run_stream)w->kind, r->runner->piece, (size_t)n);
-    else if (w->fd >= 0 && (n == 0 || (errno != EAGAIN && errno != EINTR)))
-        close_watch(w);
+    if (n > 0 && busy && !r->exited)
+        rest(r);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        run_close_watch(w);
     return n > 0;
 }
 
@@ -148,6 +175,32 @@ static void drain(struct run *r)
     for (int kind = WATCH_STDOUT; kind <= WATCH_STDERR; kind++)
         for (int i = 0; i < DRAIN_PIECES && read_piece(&r->watches[kind]); i++)
             ;
+}
+
+static void linger(struct run *r)
+{
+    r->linger_at = clock_boot_ms() + RUN_LINGER_MS;
+    if (!r->killing && !pipes_are_closed(r))
+        runner_arm_timer(r->runner, r->linger_at);
+}
+
+void run_resume(struct run *r)
+{
+    if (!r->paused || r->stopping || r->rest_at != INT64_MAX || output_is_full(r->output))
+        return;
+    r->paused = false;
+    watch_outputs(r, EPOLLIN);
+    if (r->exited && !r->over)
+        linger(r);
+}
+
+void run_pause(struct run *r, bool pauses)
+{
+    r->stopping = pauses;
+    if (pauses && !r->exited)
+        pause_outputs(r);
+    else
+        run_resume(r);
 }
 
 static void set_limit_reason(struct run *r, enum limit_kind kind)
@@ -186,7 +239,10 @@ static void on_exit_of(struct run *r)
         !info.si_pid)
         return;
     r->exited = true;
-    close_watch(&r->watches[WATCH_PROCESS]);
+    r->rest_at = INT64_MAX;
+    run_resume(r);
+    r->runner->exit_ms = uv_now(r->runner->loop);
+    run_close_watch(&r->watches[WATCH_PROCESS]);
     drain(r);
     if (!r->killing)
         r->end.how = info.si_code == CLD_EXITED ? RUN_EXITED : RUN_SIGNALLED;
@@ -194,9 +250,8 @@ static void on_exit_of(struct run *r)
     r->timeout_at = r->cpu_at = INT64_MAX;
     if (!r->killing)
         look_for_limit(r);
-    r->linger_at = clock_boot_ms() + RUN_LINGER_MS;
-    if (!r->killing && !pipes_are_closed(r))
-        runner_arm_timer(r->runner, r->linger_at);
+    if (!r->paused)
+        linger(r);
     finish_if_over(r);
 }
 
@@ -215,7 +270,10 @@ static void on_events(uv_poll_t *poll, int status, int flags)
         struct run_watch *w = events[i].data.ptr;
         if (w->kind == WATCH_PROCESS)
             continue;
-        on_readable(w);
+        if (w->kind == WATCH_STDIN)
+            run_feed(w->run);
+        else
+            on_readable(w);
         events[i].data.ptr = NULL;
     }
     for (int i = 0; i < n; i++)
@@ -280,6 +338,7 @@ static void check_cpu(struct run *r, int64_t now)
 static int64_t due_at(const struct run *r, int64_t now)
 {
     int64_t at = r->linger_at < r->timeout_at ? r->linger_at : r->timeout_at;
+    at = at < r->rest_at ? at : r->rest_at;
     if (r->killing)
         return now + KILL_TICK_MS;
     return at < r->cpu_at ? at : r->cpu_at;
@@ -287,6 +346,10 @@ static int64_t due_at(const struct run *r, int64_t now)
 
 static void tick_run(struct run *r, int64_t now)
 {
+    if (now >= r->rest_at) {
+        r->rest_at = INT64_MAX;
+        run_resume(r);
+    }
     if (!r->killing && !r->exited && now >= r->timeout_at) {
         run_kill(r, RUN_GRACE_MS);
         r->end.how = RUN_TIMED_OUT;
@@ -351,15 +414,9 @@ static void on_reaper(uv_timer_t *timer)
     rr->last_zombie = 0;
 }
 
-const struct run_output *run_output(const struct run *r, enum run_stream s)
-{
-    return &r->outputs[s];
-}
-
 void run_free(struct run *r)
 {
-    for (int i = 0; i < RUN_STREAMS; i++)
-        buf_release(&r->outputs[i].text);
+    buf_release(&r->input);
     free((char *)r->orphans.token);
     orphans_release(&r->orphans);
     free(r);

@@ -5,10 +5,10 @@
  * In order: runner_open() -> runner_start() for each command -> `done` is called once for each,
  * with how it ended -> run_free() -> runner_close(), when no run is left.
  *
- * Each command has its own session and process group, /dev/null as stdin, and none of the server's
- * descriptors. Its stdout and stderr are pipes. Each loop iteration reads at most RUN_PIECE_LEN
- * bytes from a pipe; output beyond the cap is read and discarded, so a command that prints without
- * end does not slow down others.
+ * Each command has its own session and process group, /dev/null as stdin, or a pipe, and none of
+ * the server's descriptors. Its stdout and stderr are pipes. Each loop iteration reads at most
+ * RUN_PIECE_LEN bytes from a pipe and passes them to the run's output (output.h), which decides
+ * what is kept. While that is full, nothing is read.
  *
  * Invariants:
  *  - A run is over when its process has exited and its pipes are closed, or RUN_LINGER_MS after the
@@ -33,21 +33,15 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/policy.h"
+#include "dag/output.h"
 
 enum {
-    RUN_CAP_LEN = 1024 * 1024, /* stored of each output */
-    RUN_GRACE_MS = 5000,       /* between SIGTERM and SIGKILL */
-    RUN_LINGER_MS = 500,       /* after the exit, while descendants hold a pipe open */
-    RUN_PIECE_LEN = 64 * 1024, /* read from a pipe in one loop iteration */
-};
-
-enum run_stream { RUN_STDOUT, RUN_STDERR, RUN_MIXED, RUN_STREAMS };
-
-/* The output of a run, up to the cap. */
-struct run_output {
-    struct buf text;
-    uint64_t total; /* bytes printed, stored or not */
-    bool cut;       /* the text ends with the truncation mark */
+    RUN_GRACE_MS = 5000,         /* between SIGTERM and SIGKILL */
+    RUN_LINGER_MS = 500,         /* after the exit, while descendants hold a pipe open */
+    RUN_PIECE_LEN = 256 * 1024,  /* read from a pipe in one loop iteration */
+    RUN_INPUT_LEN = 256 * 1024,  /* of standard input, that the command has not read */
+    RUN_PIPE_LEN = 1024 * 1024,  /* of the pipes of a command that prints much */
+    RUN_PRINTS_MUCH = 256 * 1024 /* bytes */
 };
 
 /* The longest prefix of at most len bytes that does not split a UTF-8 character. */
@@ -70,13 +64,17 @@ struct environment {
 const char **environment_make(struct arena *a, const struct environment *e,
                               const char *const *given);
 
+typedef void run_room_fn(void *arg);
+
 struct run_spec {
     const char *const *argv; /* argv[0] without a slash is searched in the PATH of envp */
     const char *const *envp;
     const char *cwd;                  /* NULL: the server's, or the home of the account */
     const char *token;                /* an entry of envp, "NAME=VALUE", unique to this run */
     int64_t timeout_ms;               /* 0: none */
-    size_t cap_len;                   /* 0: RUN_CAP_LEN */
+    struct output *output;            /* the caller's; outlives the run */
+    bool has_input;                   /* standard input is a pipe: run_write() */
+    run_room_fn *room;                /* all input was written; NULL: nobody asks */
     const char *log_path;             /* a file for the complete output; NULL: none */
     const struct policy_grant *grant; /* NULL: our user, no limits, no new privileges */
 };
@@ -110,7 +108,18 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
                          run_printed_fn *printed, void *arg, int *ret_status,
                          struct err_info *ret_error);
 
-const struct run_output *run_output(const struct run *r, enum run_stream s);
+/* Reads on, if the output was full and is not any more; pauses: does not read, nor if it is not. */
+void run_resume(struct run *r);
+void run_pause(struct run *r, bool pauses);
+
+/*
+ * Standard input: passes bytes to the command, and then its end. Returns how many were taken: there
+ * is room for RUN_INPUT_LEN. What comes when the command has closed it is taken and dropped.
+ */
+size_t run_write(struct run *r, struct str data, bool is_end);
+
+/* Sends a signal to the process group of the command. */
+void run_signal(struct run *r, int number);
 
 /* SIGTERM now, SIGKILL after the grace period. `done` is called as usual, with RUN_KILLED. */
 void run_kill(struct run *r, int64_t grace_ms);

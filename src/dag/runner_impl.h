@@ -10,7 +10,7 @@
 
 enum { KERNEL_SIGNALS = 64 };
 
-enum { WATCH_STDOUT, WATCH_STDERR, WATCH_PROCESS, WATCHES };
+enum { WATCH_STDOUT, WATCH_STDERR, WATCH_PROCESS, WATCH_STDIN, WATCHES };
 
 struct run_watch {
     struct run *run;
@@ -21,8 +21,13 @@ struct run {
     struct runner *runner;
     struct run *next, *prev;
     struct run_watch watches[WATCHES];
-    struct run_output outputs[RUN_STREAMS];
-    size_t cap_len;
+    struct output *output;
+    bool paused;      /* the output is full, or: */
+    bool stopping;    /* run_pause() */
+    bool wide;        /* the pipes were made larger */
+    struct buf input; /* that the command has not taken */
+    bool input_ended;
+    run_room_fn *room;
     int log_fd;
     struct orphans orphans;
     run_done_fn *done;
@@ -34,6 +39,7 @@ struct run {
     struct run_end end;
     char reason[96]; /* end.reason, if a limit ended the run */
     bool exited, killing, killed_hard, over;
+    int64_t rest_at; /* until then nothing is read; INT64_MAX: it is */
     int64_t timeout_at, cpu_at, linger_at, kill_at, give_up_at; /* INT64_MAX: never */
 };
 
@@ -44,6 +50,7 @@ struct runner {
     struct cgroups *cgroups; /* NULL: not available */
     int epoll, closing;
     int64_t timer_at;
+    uint64_t exit_ms; /* when the last process exited, in the loop's time */
     struct run *runs; /* that are not over */
     pid_t last_zombie;
 
@@ -58,6 +65,11 @@ struct runner {
 /* The part that starts processes. */
 void spawner_open(struct runner *rr);
 void spawner_close(struct runner *rr);
+
+/* runner_input.c: the command may take more input. */
+void run_feed(struct run *r);
+
+void run_close_watch(struct run_watch *w);
 
 /* INT64_MAX: does nothing. */
 void runner_arm_timer(struct runner *rr, int64_t at);

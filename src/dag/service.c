@@ -11,14 +11,13 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/uv_check.h"
+#include "dag/output_store.h"
 #include "dag/run_log.h"
 #include "server/auth.h"
 #include "server/ground.h"
 #include "server/leader.h"
 
-enum {
-    AGAIN_MS = 500,
-};
+enum { AGAIN_MS = 500 };
 
 int64_t dag_now_ms(const struct dag *d)
 {
@@ -42,6 +41,10 @@ static void on_timer(uv_timer_t *timer)
     d->timer_at = INT64_MAX;
     dag_commit_retry(d);
     int64_t now = dag_now_ms(d), next = serve_agent_tick(d, now);
+    if (d->streams) {
+        dag_beat_followers(d);
+        next = next < now + DAG_BEAT_MS ? next : now + DAG_BEAT_MS;
+    }
     for (uint32_t i = d->parked.count; i-- > 0;) {
         struct dag_node *n = d->parked.nodes[i];
         if (n->due_at <= now) {
@@ -98,12 +101,14 @@ static void end_dag(struct dag *d, int err)
     d->ready = false;
     d->failing = 0;
     serve_agent_drop(d);
+    dag_end_followers(d);
     dag_drop_adds(d, err);
     dag_commit_drop_all(d, err);
     dag_publish(d, NULL); /* ends the requests that wait for nodes */
     for (int i = 0; i < BUCKET_KINDS; i++)
         map_release(&d->buckets[i]);
     map_release(&d->by_slot);
+    dag_output_stop(d);
     d->running.count = d->parked.count = 0;
     d->timer_at = INT64_MAX;
     uv_timer_stop(&d->timer);
@@ -115,8 +120,13 @@ static void end_dag(struct dag *d, int err)
     graph_release(&d->graph);
 }
 
+void dag_ref(struct dag *d)
+{
+    d->open_handles++;
+}
+
 /* One handle less, or the read in flight has ended. The last one frees the DAG. */
-static void release(struct dag *d)
+void dag_unref(struct dag *d)
 {
     if (--d->open_handles)
         return;
@@ -159,7 +169,7 @@ static void leave_news(struct dag *d, struct dag_saved *saved, bool stopped)
 {
     LOCKED(&d->lock);
     dag_saved_free(d->saved);
-    d->saved = saved; /* when the DAG is closing, release() frees it */
+    d->saved = saved; /* when the DAG is closing, dag_unref() frees it */
     d->stopped |= stopped;
     if (!d->closing)
         uv_async_send(&d->wake);
@@ -208,13 +218,13 @@ static void after_read(uv_work_t *work, int status)
         log_error("%s", d->read_why.text);
         try_again(d);
     }
-    release(d);
+    dag_unref(d);
 }
 
 static void on_again(uv_timer_t *timer)
 {
     struct dag *d = timer->data;
-    d->open_handles++;
+    dag_ref(d);
     d->reading.data = d;
     uv_queue_work(d->context->loop, &d->reading, work_read, after_read);
 }
@@ -293,9 +303,9 @@ static bool is_state(struct str word)
 
 static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state};
 
-static int64_t agent_jobs;
+static int64_t agent_jobs, output_limit, output_total;
 static struct dag_keep keep_runs = {-1, -1};
-static const char *log_dir;
+static const char *log_dir, *output_dir;
 static struct policy policy;
 
 static int parse_keep(const struct option *o, const char *text, struct err_info *e)
@@ -318,6 +328,19 @@ static const struct option OPTIONS[] = {
     {"log-dir", "DIR",
      "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
      option_text, &log_dir},
+    {"output-dir", "DIR",
+     "Keep what commands print in this directory instead of DATA/output. On an ensemble\n"
+     "the beginning and the end are kept there without it. Agents may share it.",
+     option_text, &output_dir},
+    {"output-limit", "SIZE",
+     "Keep so much of what a run prints: the beginning and the end, half of it each.\n"
+     "Default: 1GiB.",
+     option_size, &output_limit, OUTPUT_LIMIT_MIN, INT64_C(1) << 50, .initial = "1GiB",
+     .flags = OPTION_RELOADS},
+    {"output-total", "SIZE",
+     "Remove the oldest when the outputs of all runs need more than this; 0: never.\n"
+     "Default: 16GiB.",
+     option_size, &output_total, 0, INT64_C(1) << 50, .initial = "16GiB", .flags = OPTION_RELOADS},
     {"keep-runs", "N|TIME",
      "Remove ended runs beyond the newest N, or so long after their end (7d), with their nodes\n"
      "and output. Without it all are kept.",
@@ -327,7 +350,7 @@ static const struct option OPTIONS[] = {
 
 static void on_closed(uv_handle_t *handle)
 {
-    release(handle->data);
+    dag_unref(handle->data);
 }
 
 static void module_close(void *module)
@@ -346,6 +369,7 @@ static void module_close(void *module)
     d->context->dag = NULL;
     end_dag(d, DROVER_CLOSED);
     runner_close(d->agent.runner);
+    output_store_close(d->outputs);
     d->context->policy = NULL;
     policy_close(d->policy);
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
@@ -359,6 +383,7 @@ static struct dag *open_dag(struct context *h)
     d->log_dir = log_dir;
     d->policy = &policy;
     d->jobs = serve_agent_jobs(agent_jobs);
+    d->output_limit = output_limit;
     d->keep = keep_runs;
     d->timer_at = d->prune_at = INT64_MAX;
     d->adding_end = &d->adding;
@@ -391,9 +416,11 @@ static int module_open(struct context *h, void **ret_module, struct err_info *re
     TRY(policy_open(&policy, agent_jobs != 0, ret_error));
     h->policy = &policy;
     struct dag *d = open_dag(h);
+    int err = dag_output_open(d, output_dir, output_total, ret_error);
     if (h->events)
         events_know(h->events, &EVENT_WORDS);
-    int err = h->leader ? 0 : read_first(d, ret_error);
+    if (!err && !h->leader)
+        err = read_first(d, ret_error);
     if (h->leader)
         leader_follow(h->leader,
                       &(struct leader_follower){.lead = on_lead, .stop = on_stop, .arg = d});
@@ -415,6 +442,9 @@ static void module_reload(void *module)
 {
     struct dag *d = module;
     d->jobs = serve_agent_jobs(agent_jobs);
+    d->output_limit = output_limit;
+    if (d->outputs)
+        output_store_set_total(d->outputs, output_total);
     d->keep = keep_runs;
     d->runs_ended = true;
     dag_soon(d);

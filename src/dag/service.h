@@ -47,6 +47,7 @@
 #include <uv.h>
 
 #include "dag/graph.h"
+#include "dag/run_output.h"
 #include "dag/runner.h"
 #include "dag/started.h"
 #include "keeper/keeper.h"
@@ -56,6 +57,7 @@
 enum {
     DAG_OFFERED_MAX = 64,     /* offered nodes of a group */
     DAG_MISSED_MAX = 64,      /* claims of agents that found nothing and do not wait */
+    DAG_BEAT_MS = 10 * 1000,  /* so often a client that follows an output hears from us */
     DAG_GRACE_MS = 10 * 1000, /* for agents to renew, after a start of the server */
     DAG_COMMIT_NODES_MAX = 400,
     DAG_COMMIT_LEN_MAX = 400 * 1024,
@@ -97,7 +99,10 @@ struct dag {
     struct dag_metrics metrics;
     uint32_t jobs; /* of the built-in agent */
     struct policy *policy;
-    const char *log_dir; /* for the output of its runs; NULL: none */
+    const char *log_dir;           /* for the output of its runs; NULL: none */
+    struct output_store *outputs;  /* files with what commands printed; NULL: values have it */
+    int64_t output_limit;          /* of a run */
+    struct output_stream *streams; /* requests that read outputs: http_output.c */
     struct graph graph;
     uint64_t last_id, last_run; /* of the graph before this one */
     struct dag_keep keep;       /* which runs are kept */
@@ -159,9 +164,6 @@ void dag_saved_free(struct dag_saved *saved); /* NULL: does nothing */
 /* Takes saved. */
 void dag_begin(struct dag *d, struct dag_saved *saved);
 
-/* A run of the built-in agent has new output. */
-void dag_printed(struct dag *d);
-
 /*
  * The published state of a node has changed, or a node is about to be removed (its state is then
  * SHOWN_NONE), or nodes were added or the DAG was stopped (n NULL).
@@ -189,6 +191,7 @@ void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg);
 bool dag_lives(const struct dag *d, uint64_t first_id, uint64_t count);
 
 void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg);
+void dag_signal(struct dag *d, struct dag_node *n, int number, dag_done_fn *done, void *arg);
 int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_info *e);
 void dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg); /* after that */
 
@@ -388,10 +391,12 @@ struct dag_in {
     int64_t since, until, keep, older;
     bool keep_going;
     struct str new_id, start, pid, reason, outputs[RUN_STREAMS];
-    int64_t limit, wait, timeout, clientid, task, attempt, after, status;
+    int64_t limit, last, wait, timeout, clientid, task, attempt, after, status, from, to, at;
     const struct json *value, *nodes;
-    int how; /* enum run_how */
-    bool chain;
+    int how;            /* enum run_how */
+    int stream, format; /* of an output */
+    int signal;         /* 0: end them */
+    bool chain, follow, attach, end;
 };
 
 struct route_table dag_routes(void *dag);
@@ -403,9 +408,14 @@ struct dag_call {
     struct arena arena;
     const struct str *ids;
     size_t count, pending;
+    int signal; /* of a kill */
     int err;
     struct buf out;
 };
+
+/* While a thread works for it, the DAG is not freed. */
+void dag_ref(struct dag *d);
+void dag_unref(struct dag *d);
 
 struct dag_call *dag_call_new(struct http_request *r);
 void dag_call_free(struct dag_call *c); /* the request was answered, or its client has left */
@@ -460,13 +470,11 @@ void http_member_id(struct buf *b, const char *name, uint64_t id);
 /* Metadata as JSON, of the fields in the set; ~0u: all. */
 void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, unsigned fields);
 
-/* The output of a run in this process, or NULL. */
-const struct run_output *node_live(const struct dag_node *n, struct str key);
-
 /* Handlers, by file. */
 route_fn http_get_runs, http_post_runs, http_get_run, http_delete_run, http_post_prune;
 route_fn http_get_nodes, http_post_nodes, http_get_node, http_patch_node, http_delete_node;
 route_fn http_get_keys, http_get_value, http_put_value;
+route_fn http_get_output, http_post_output, http_post_stdin, http_get_stdin;
 route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
 route_fn http_post_start, http_get_kills, http_post_done;
 route_fn http_get_agents, http_put_agent, http_put_drain;

@@ -105,7 +105,10 @@ static const char *const *find_files(const struct run_spec *s, struct arena *a)
 
 static bool watch(struct runner *rr, struct run *r, int kind, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &r->watches[kind]};
+    struct epoll_event event = {.events = kind == WATCH_STDIN ? 0 : EPOLLIN,
+                                .data.ptr = &r->watches[kind]};
+    if (fd < 0)
+        return true;
     r->watches[kind] = (struct run_watch){r, kind, fd};
     return !epoll_ctl(rr->epoll, EPOLL_CTL_ADD, fd, &event);
 }
@@ -150,16 +153,18 @@ static int start_process(struct runner *rr, struct run *r, struct process_option
 static int begin(struct runner *rr, struct run *r, const struct run_spec *s,
                  const char *const *paths, enum process_step *ret_step)
 {
-    int out[2] = {-1, -1}, err[2] = {-1, -1}, pidfd = -1, error = 0;
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, pidfd = -1, error = 0;
     *ret_step = PROCESS_SETUP;
-    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC))
+    for (int i = 0; i < WATCHES; i++)
+        r->watches[i] = (struct run_watch){r, i, -1};
+    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) || (s->has_input && pipe2(in, O_CLOEXEC)))
         error = errno;
     struct process_options p = {
         .paths = paths,
         .argv = s->argv,
         .envp = s->envp,
         .cwd = s->cwd,
-        .fds = {rr->null, out[1], err[1]},
+        .fds = {s->has_input ? in[0] : rr->null, out[1], err[1]},
         .cgroup = -1,
         .leads_session = true,
         .new_privileges = s->grant && s->grant->new_privileges,
@@ -169,19 +174,22 @@ static int begin(struct runner *rr, struct run *r, const struct run_spec *s,
     };
     if (!error)
         error = start_process(rr, r, &p, &pidfd, ret_step);
+    close(in[0]);
     close(out[1]);
     close(err[1]);
     if (!error) {
+        fcntl(in[1], F_SETFL, O_NONBLOCK);
         fcntl(out[0], F_SETFL, O_NONBLOCK);
         fcntl(err[0], F_SETFL, O_NONBLOCK);
         if (watch(rr, r, WATCH_STDOUT, out[0]) && watch(rr, r, WATCH_STDERR, err[0]) &&
-            watch(rr, r, WATCH_PROCESS, pidfd))
+            watch(rr, r, WATCH_STDIN, in[1]) && watch(rr, r, WATCH_PROCESS, pidfd))
             return 0;
         error = errno;
         kill(-r->orphans.leader, SIGKILL);
         waitpid(r->orphans.leader, NULL, 0);
         close(pidfd);
     }
+    close(in[1]);
     close(out[0]);
     close(err[0]);
     return error;
@@ -224,10 +232,12 @@ struct run *runner_start(struct runner *rr, const struct run_spec *spec, run_don
     *r = (struct run){
         .runner = rr,
         .log_fd = -1,
-        .cap_len = spec->cap_len ? spec->cap_len : RUN_CAP_LEN,
+        .output = spec->output,
+        .room = spec->room,
         .done = done,
         .printed = printed,
         .arg = arg,
+        .rest_at = INT64_MAX,
         .linger_at = INT64_MAX,
         .kill_at = INT64_MAX,
         .give_up_at = INT64_MAX,

@@ -49,6 +49,7 @@ static void end_node(struct dag *d, struct dag_commit *t, struct dag_node *n, en
 {
     struct plan_changes changes = {0};
     n->ended_ms = dag_now_ms(d);
+    node_detach(n);
     dag_drop_task(t, n);
     dag_commit_record(t, n);
     if (state != NODE_FINISHED)
@@ -163,6 +164,11 @@ void dag_end_run(struct dag *d, struct dag_node *n, const struct run_end *end, d
     enum node_branch taken;
     enum node_state state = judge(n, type, end, &taken);
 
+    if (n->out) /* of an agent: it has sent all, or is lost */
+        dag_output_end(d, n, n->out);
+    if (n->attach)
+        dag_wake_all(d, "input", (int64_t)n->id);
+    n->signal = 0;
     if (state == NODE_FAILED || end->how == RUN_TIMED_OUT)
         node_command(n, type, &a, &c);
     dag_count_end(d, n, state, end);
@@ -222,6 +228,23 @@ void dag_kill(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
         node_set_reason(n, "killed");
         end_node(d, t, n, NODE_KILLED, BRANCH_NONE);
     }
+}
+
+/* Of a node that runs: only its processes hear of it. Any other is killed. */
+void dag_signal(struct dag *d, struct dag_node *n, int number, dag_done_fn *done, void *arg)
+{
+    if (!number || (!n->run && !(n->agent > 0 && n->begun))) {
+        dag_kill(d, n, done, arg);
+        return;
+    }
+    if (n->run) {
+        run_signal(n->run, number);
+    } else {
+        n->signal = (uint8_t)number;
+        n->kill_number = ++d->kill_number;
+        dag_wake_all(d, "kill", n->agent);
+    }
+    dag_commit_then(dag_commit_open(d), done, arg);
 }
 
 int dag_check_retry(const struct dag *d, const struct dag_node *n, struct err_info *e)
@@ -291,6 +314,7 @@ static void remove_one(struct dag *d, struct dag_node *n)
     struct chunk_text *c = n->chunk;
     for (struct node_datum *v = n->values; v; v = v->next)
         dag_drop_slots(d, n, v);
+    dag_output_drop(d, n);
     struct dag_commit *t = dag_commit_open(d);
     if (n->slot)
         dag_commit_drop(t, n->slot); /* the batch must not refer to the node */

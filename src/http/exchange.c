@@ -194,25 +194,25 @@ void exchange_refuse(struct exchange *x, int status, const char *reason)
                reason);
 }
 
-/* Whether a type is application/json, with or without parameters. */
-static bool is_json_type(struct str type)
+/* Whether a type is this one, with or without parameters. */
+static bool is_type(struct str type, struct str wanted)
 {
-    static const struct str json = STR("application/json");
-    return type.len >= json.len && !strncasecmp(type.p, json.p, json.len) &&
-           (type.len == json.len || strchr(" \t;", type.p[json.len]));
+    return type.len >= wanted.len && !strncasecmp(type.p, wanted.p, wanted.len) &&
+           (type.len == wanted.len || strchr(" \t;", type.p[wanted.len]));
 }
 
 /*
- * Changes are application/json: a page from another origin cannot send that without a preflight
- * request, which is not answered. Of the methods it could send without one, only POST changes
- * anything.
+ * Changes are application/json, or application/octet-stream: a page from another origin cannot send
+ * either without a preflight request, which is not answered. Of the methods it could send without
+ * one, only POST changes anything.
  */
-static bool is_acceptable(const struct http_request *r)
+static bool is_acceptable(const struct http_request *r, bool bytes)
 {
     if (r->head.method == METHOD_GET || (r->head.method != METHOD_POST && !r->body.len))
         return true;
     const struct str *type = head_field(&r->head, "Content-Type");
-    return type && is_json_type(*type);
+    return type &&
+           is_type(*type, bytes ? STR("application/octet-stream") : STR("application/json"));
 }
 
 static void dispatch(struct exchange *x)
@@ -223,10 +223,14 @@ static void dispatch(struct exchange *x)
     if (!x->request.head.keep_alive)
         c->last_request = true;
     x->request.body = buf_str(&x->body);
-    if (!is_acceptable(&x->request))
+    bool bytes = x->row->route->flags & ROUTE_BYTES;
+    if (!is_acceptable(&x->request, bytes))
         http_reply_error(&x->request, 415,
-                         "the body must be JSON, with the header Content-Type: application/json "
-                         "(curl: add -H 'Content-Type: application/json')");
+                         bytes
+                             ? "the body must be bytes, with the header Content-Type: "
+                               "application/octet-stream"
+                             : "the body must be JSON, with the header Content-Type: "
+                               "application/json (curl: add -H 'Content-Type: application/json')");
     else
         exchange_run(x);
 }

@@ -463,5 +463,5 @@ int request_read(struct http_request *r, const struct router_row *row,
     if (r->head.query.len)
         TRY(read_query(r, row->fields, e));
     TRY(read_path(r, row->fields, e));
-    return read_body(r, row, limit, e);
+    return row->route->flags & ROUTE_BYTES ? 0 : read_body(r, row, limit, e);
 }

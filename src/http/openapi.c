@@ -288,6 +288,7 @@ static const struct {
     {"410", "It has ended"},
     {"413", "Too large, or too many at once"},
     {"415", "The Content-Type is not application/json"},
+    {"416", "The range begins behind the end"},
     {"421", "The Host is not one of this server's"},
     {"429", "Too many at once. Try again later"},
     {"431", "The request head is longer than 16 KiB"},
@@ -364,6 +365,9 @@ static void put_operation(struct buf *b, const struct router_row *row)
     put_parameters(b, row->fields);
     if (row->has_body)
         put_request_body(b, row);
+    if (route->flags & ROUTE_BYTES)
+        emit(b, "'requestBody':{'content':{'application/octet-stream':{'schema':{'type':'string',"
+                "'format':'binary'}}}}");
     put_responses(b, route);
     emit(b, "}");
 }

@@ -32,6 +32,7 @@ struct status_row {
 
 static const struct status_row STATUSES[] = {
     ROW(200, "OK", "OK"),
+    ROW(206, "Partial Content", "OK"),
     ROW(307, "Temporary Redirect", "NOT_LEADER"),
     ROW(400, "Bad Request", "BAD_ARGUMENT"),
     ROW(401, "Unauthorized", "NO_TOKEN"),
@@ -43,6 +44,7 @@ static const struct status_row STATUSES[] = {
     ROW(410, "Gone", "GONE"),
     ROW(413, "Content Too Large", "TOO_BIG"),
     ROW(415, "Unsupported Media Type", "NOT_JSON"),
+    ROW(416, "Range Not Satisfiable", "BAD_ARGUMENT"),
     ROW(417, "Expectation Failed", "BAD_ARGUMENT"),
     ROW(421, "Misdirected Request", "WRONG_HOST"),
     ROW(429, "Too Many Requests", "TOO_MANY"),
@@ -266,15 +268,15 @@ void http_add_header(struct http_request *r, const char *name, struct str value)
  * the connection closes.
  */
 
-static void put_stream_head(struct buf *b, struct exchange *x, const char *content_type)
+static void put_stream_head(struct buf *b, struct exchange *x, int status, const char *content_type)
 {
     struct conn *c = x->conn;
     bool chunked = !x->request.head.http_1_0;
-    server_metrics_count(x, 200);
-    access_answered(x, 200);
+    server_metrics_count(x, status);
+    access_answered(x, status);
     c->last_request |= !chunked;
     x->closes |= c->last_request && x == c->last;
-    buf_put_str(b, status_of(200)->line);
+    buf_put_str(b, status_of(status)->line);
     put_date(b, x->server);
     put_content_type(b, content_type);
     if (chunked)
@@ -290,9 +292,14 @@ static void flush(struct exchange *x)
 
 bool http_stream_begin(struct http_request *r, const char *content_type)
 {
+    return http_stream_begin_with(r, 200, content_type);
+}
+
+bool http_stream_begin_with(struct http_request *r, int status, const char *content_type)
+{
     struct exchange *x = (struct exchange *)r;
     assert(!x->answered && !x->away && !x->streaming);
-    put_stream_head(target_of(x), x, content_type);
+    put_stream_head(target_of(x), x, status, content_type);
     if (r->head.head_only) {
         x->answered = true;
         conn_answered(x->conn);

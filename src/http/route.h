@@ -88,6 +88,8 @@ enum route_flag {
      * a sender with limits only if a field names a group, a world or a queue within them.
      */
     ROUTE_LIMITS = 2048,
+
+    ROUTE_BYTES = 4096, /* its body is application/octet-stream, and not read: http_request.body */
 };
 
 /* Where a field stands; and that it is the name of something that senders are limited to. */

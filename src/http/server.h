@@ -177,6 +177,7 @@ void http_add_header(struct http_request *r, const char *name, struct str value)
  * client does not read: it was disconnected, the request is freed, and `gone` is not called for it.
  */
 bool http_stream_begin(struct http_request *r, const char *content_type);
+bool http_stream_begin_with(struct http_request *r, int status, const char *content_type);
 bool http_stream_send(struct http_request *r, struct str data);
 size_t http_stream_unsent(const struct http_request *r);
 void http_stream_end(struct http_request *r);

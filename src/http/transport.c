@@ -24,6 +24,7 @@
 enum { REDIRECTS_MAX = 5, WAIT_SLICE_MS = 60 * 1000, STOP_GRACE_MS = 1000, TOKEN_SIZE = 1025 };
 
 #define UNIX "unix:"
+#define JSON_TYPE "Content-Type: application/json"
 
 struct transport {
     char *servers[TRANSPORT_SERVERS_MAX]; /* as configured */
@@ -41,6 +42,7 @@ struct transport {
     int sink_err;
     struct err_info sink_error;
     int stop_fd;
+    bool is_bytes;             /* the body; else it is JSON */
     char why[CURL_ERROR_SIZE]; /* the last request failed; empty: libcurl does not say */
 };
 
@@ -214,6 +216,11 @@ void transport_set_stop(struct transport *t, int fd)
     t->stop_fd = fd;
 }
 
+void transport_set_bytes(struct transport *t, bool is_bytes)
+{
+    t->is_bytes = is_bytes;
+}
+
 const char *transport_server(const struct transport *t)
 {
     return t->servers[t->at];
@@ -236,8 +243,9 @@ static struct curl_slist *make_headers(const struct transport *t, const char *or
                                        const struct transport_request *r)
 {
     struct curl_slist *headers = t->curl->curl_slist_append(NULL, "Expect:");
+    const char *type = t->is_bytes ? "Content-Type: application/octet-stream" : JSON_TYPE;
     if (strcmp(r->method, "GET") != 0)
-        headers = t->curl->curl_slist_append(headers, "Content-Type: application/json");
+        headers = t->curl->curl_slist_append(headers, type);
     if (t->token_line && (!t->token_found || !strcmp(origin, TRANSPORT_SERVER_DEFAULT)))
         headers = t->curl->curl_slist_append(headers, t->token_line);
     return headers;
@@ -263,10 +271,7 @@ static void set_request(struct transport *t, const struct transport_request *r, 
     t->curl->curl_easy_setopt(t->easy, CURLOPT_LOW_SPEED_TIME, (long)(r->idle_ms / 1000));
 }
 
-/*
- * Shuts down the sending side: the server drops a parked request and closes. An answer that is
- * already under way still arrives.
- */
+/* The server then drops a parked request and closes. An answer under way still arrives. */
 static void say_no_more(struct transport *t)
 {
     curl_socket_t fd = CURL_SOCKET_BAD;
@@ -409,10 +414,7 @@ static bool turn(struct transport *t, struct transport_request *r)
     return ++r->tried < t->server_count;
 }
 
-/*
- * Whether to follow a redirect. Not to a leader that could not be reached before in this call: the
- * other servers take a while to notice, and until then no server can answer.
- */
+/* Not to a leader that could not be reached before in this call: others notice that later. */
 static bool follow(struct transport *t, struct transport_request *r, int status, int *ret_err,
                    struct err_info *ret_error)
 {

@@ -56,6 +56,9 @@ void transport_close(struct transport *t);
 /* Calls end with CLOSED once this descriptor is readable. -1: none, as at first. */
 void transport_set_stop(struct transport *t, int fd);
 
+/* Whether the bodies of calls from now on are application/octet-stream; at first they are JSON. */
+void transport_set_bytes(struct transport *t, bool is_bytes);
+
 /* The server that is asked now, without a trailing slash. */
 const char *transport_server(const struct transport *t);
 

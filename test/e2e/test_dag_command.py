@@ -322,8 +322,8 @@ def test_exec_interrupted(client, dag):
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=DEADLINE_S)[1]
-    assert process.returncode == 130 and "interrupted: killing node 1" in said
-    assert dag.wait(1) == ["killed"]
+    assert process.returncode == 130 and "signal 2" in said
+    assert dag.wait(1) == ["failed"]
 
 
 def test_nodes_show_log_wait_kill_retry_top(client, dag, tmp_path):

@@ -113,7 +113,8 @@ def test_what_was_printed_before_a_crash_is_kept(start):
     server = start()
     dag = Dag(server.port)
     [a] = dag.add(shell("echo begun; echo bad >&2; sleep 78"))
-    wait_until(lambda: "begun" in kept(server, f"/drover/dag/nodes/0/{a}"), "output on disk")
+    wait_until(lambda: '"output":{"run"' in kept(server, f"/drover/dag/nodes/0/{a}"),
+               "output on disk")
     server.kill()
     server = start()
     dag = Dag(server.port)

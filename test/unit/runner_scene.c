@@ -22,10 +22,12 @@ static void on_done(void *arg, struct run *r, const struct run_end *end)
     o->over = true;
     o->end = *end;
     snprintf(o->reason, sizeof o->reason, "%s", end->reason ? end->reason : "");
-    for (int i = 0; i < RUN_STREAMS; i++)
-        buf_put(&o->text[i], run_output(r, i)->text.p, run_output(r, i)->text.len);
-    o->total = run_output(r, RUN_STDOUT)->total;
+    output_end(o->output, clock_wall_ms());
+    output_put_texts(o->output, true, o->text);
+    o->total = o->output->total.of[RUN_STDOUT];
     run_free(r);
+    output_free(o->output);
+    o->output = NULL;
 }
 
 void outcome_release(struct run_outcome *o)
@@ -43,6 +45,7 @@ struct run *start(struct scene *s, struct run_spec spec, struct run_outcome *o)
     snprintf(run_token, sizeof run_token, "DROVER_RUN=%d.%ld", (int)getpid(), random());
     spec.envp = run_environment;
     spec.token = run_token;
+    spec.output = o->output = output_new(NULL, 1, 1, o->limit ? o->limit : 1024 * 1024);
     r = runner_start(s->runner, &spec, on_done, NULL, o, &status, &e);
     if (!r)
         fail_msg("%s", e.text);

@@ -8,6 +8,8 @@ extern char run_token[64]; /* of the last run */
 extern const char *const run_environment[];
 
 struct run_outcome {
+    uint64_t limit; /* of the output; 0: 1 MiB */
+    struct output *output;
     bool over;
     struct run_end end;
     char reason[96];
