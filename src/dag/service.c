@@ -330,7 +330,7 @@ static const struct option OPTIONS[] = {
      option_text, &log_dir},
     {"output-dir", "DIR",
      "Keep what commands print in this directory instead of DATA/output. On an ensemble\n"
-     "the beginning and the end are kept there without it. Agents may share it.",
+     "the beginning and the end are kept there without it.",
      option_text, &output_dir},
     {"output-limit", "SIZE",
      "Keep so much of what a run prints: the beginning and the end, half of it each.\n"
