@@ -483,9 +483,8 @@ def test_commands_refuse_an_expired_server(serve_tls, authority):
 def test_a_worker_over_tls(mutual, authority):
     """It uses several connections, of the library and of the command."""
     cert, key = authority.issue("ben")
-    files = ["--ca", authority.path, "--cert", cert, "--key", key,
-             "--server", f"https://127.0.0.1:{mutual.tls_port}"]
-    done = drover("add", "mail", "hello", *files)
+    files = ["--ca", authority.path, "--cert", cert, "--server", f"https://127.0.0.1:{mutual.tls_port}"]
+    done = drover("add", "mail", "hello", *files, "--key", "of the task", env={**os.environ, "DROVER_KEY": key})
     assert done.returncode == 0, done.stderr
-    done = drover("work", "mail", "--until-empty", *files, "--", "cat")
+    done = drover("work", "mail", "--until-empty", *files, "--key", key, "--", "cat")
     assert done.returncode == 0 and "hello" in done.stdout, done.stderr
