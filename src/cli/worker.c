@@ -16,7 +16,7 @@ struct worker_options worker_options = {.jobs = 1, .back_off_ms = 1000};
 
 static struct {
     atomic_size_t done, retried, dead, lost;
-    atomic_bool ended, broken, skipped, away;
+    atomic_bool ended, broken, away;
 } state;
 
 void worker_begin(int64_t attempts_default)
@@ -32,7 +32,7 @@ int worker_end(void)
     if (!worker_options.quiet)
         client_error("%zu done, %zu retried, %zu dead, %zu lost", state.done, state.retried,
                      state.dead, state.lost);
-    return state.broken || state.skipped || state.dead ? CMD_FAILURE : CMD_OK;
+    return state.broken || state.dead ? CMD_FAILURE : CMD_OK;
 }
 
 bool worker_is_ending(void)
@@ -55,13 +55,18 @@ static int64_t back_off(int64_t attempt)
     return ms < BACK_OFF_MAX_MS ? ms : BACK_OFF_MAX_MS;
 }
 
+static int64_t attempts_of(const struct worker_item *item)
+{
+    return item->attempts ? item->attempts : worker_options.attempts;
+}
+
 void worker_report(const struct worker_item *item, enum worker_outcome outcome)
 {
     const char *why = item->why.text;
     char span[HUMAN_SIZE], attempt[64];
 
     snprintf(attempt, sizeof attempt, "in attempt %" PRId64 " of %" PRId64, item->attempt,
-             worker_options.attempts);
+             attempts_of(item));
     switch (outcome) {
     case WORKER_DONE:
         state.done++;
@@ -88,14 +93,6 @@ void worker_report(const struct worker_item *item, enum worker_outcome outcome)
     }
 }
 
-void worker_skip_dead(const struct worker_item *item)
-{
-    state.skipped = true;
-    if (!worker_options.quiet)
-        client_error("%s: not tried again after %" PRId64 " failed attempts", item->name,
-                     item->attempt - 1);
-}
-
 /* One run of the command. A command that cannot be started is not the fault of the item. */
 enum worker_outcome worker_try(struct child_options o, struct worker_item *item)
 {
@@ -117,7 +114,7 @@ enum worker_outcome worker_try(struct child_options o, struct worker_item *item)
         err_set(&item->why, 0, "killed by signal %d", status - 128);
     else
         err_set(&item->why, 0, "exit status %d", status);
-    return item->attempt < worker_options.attempts ? WORKER_RETRY : WORKER_DEAD;
+    return item->attempt < attempts_of(item) ? WORKER_RETRY : WORKER_DEAD;
 }
 
 /* A thread. */
