@@ -1,4 +1,4 @@
-/* drover exec, nodes, show, log, wait, kill, retry, top. */
+/* drover exec, nodes, log, wait, kill, retry, top; the output of a node. */
 #include "cli/dag.h"
 
 #include <inttypes.h>
@@ -195,6 +195,7 @@ static const struct verb_column NODES[] = {
     {{"ID", true}, "id"},
     {{"STATE"}, "state", VERB_STATE},
     {{"TYPE"}, "type"},
+    {{"RUN"}, "run"},
     {{"NAME"}, "name", .colour = TERM_BOLD},
     {{"PARENT"}, "parent", .colour = TERM_DIM},
     {{"TIME", true}, NULL, VERB_TOOK},
@@ -202,13 +203,19 @@ static const struct verb_column NODES[] = {
     {{0}},
 };
 
+void dag_print_nodes(const struct json *list)
+{
+    verb_print_columns(list, NODES);
+}
+
 const struct cmd cmd_nodes = VERB_INIT(
     "nodes", "list nodes", NULL, "Lists the nodes of the DAG.",
     CMD_OPTIONS({"state", "STATES",
                  "Only those in these states, comma-separated: waiting, running, finished,\n"
                  "failed, killed, skipped.",
                  parse_states},
-                {"type", "TYPES", "Only those of these types, comma-separated.", option_text}),
+                {"type", "TYPES", "Only those of these types, comma-separated.", option_text},
+                {"run", "RUN", "Only those of this run.", option_text}),
     "GET", "/v1/nodes", .list = "", .columns = NODES);
 
 /* show */
@@ -242,7 +249,7 @@ static void print_times(const struct json *m)
         printf("%-9s %" PRId64 "\n", "attempts", json_int_of(m, "attempts"));
 }
 
-static int print_node(const struct json *node)
+int dag_print_node(const struct json *node)
 {
     static const char *const fields[] = {"id", "name", "type", "parent", "when", "group", "branch"};
     const struct json *m = json_get(node, "metadata"), *data = json_get(node, "data"),
@@ -268,11 +275,6 @@ static int print_node(const struct json *node)
     return CMD_OK;
 }
 
-const struct cmd cmd_show =
-    VERB_INIT("show", "show a node, and why it waits", "ID",
-              "Shows a node: what it is, its state, why it waits, and its data.", NULL, "GET",
-              "/v1/nodes/{1}", .flags = VERB_NODE_IDS, .print = print_node);
-
 /* log */
 
 static bool follow;
@@ -286,9 +288,11 @@ static int run_log(const struct cmd_call *call)
     struct client_reply reply;
 
     TRY(client_open(&c, &call->client));
-    if (!option_digits(f.id, 0, INT64_C(999999999999999999), &(int64_t){0}))
-        return client_misuse("'%s' is not the id of a node", f.id);
-    TRY(client_call(&c, &reply, NULL, "GET /v1/nodes/%s", f.id));
+    TRY(client_call(&c, &reply, NULL, "GET /v1/nodes/%s",
+                    client_quote(&c, str_of(call->operands[0]))));
+    char id[24];
+    snprintf(id, sizeof id, "%.*s", STR_ARGS(json_text_of(json_get(reply.json, "metadata"), "id")));
+    f.id = id;
     for (bool more = true; more;) {
         char before[24];
         memcpy(before, f.start, sizeof before);
@@ -334,27 +338,27 @@ static int status_of_states(const struct json *list)
 }
 
 const struct cmd cmd_wait = VERB_INIT(
-    "wait", "wait until nodes have ended", "ID...",
-    "Waits until all of these nodes have ended, and prints their states. The exit status\n"
+    "wait", "wait until nodes or runs have ended", "NODE|RUN...",
+    "Waits until all of these nodes and runs have ended, and prints their states. The exit status\n"
     "is 0 if every one is finished or skipped.",
     CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.", option_span, NULL,
                  0, INT32_MAX}),
-    "GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS, .print = print_states,
+    "GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS, .print = print_states,
     .status = status_of_states);
 
 const struct cmd cmd_kill =
-    VERB_INIT("kill", "kill nodes", "ID...",
-              "Kills nodes: sends TERM to all their processes, and KILL after a grace period. A\n"
+    VERB_INIT("kill", "kill nodes or runs", "NODE|RUN...",
+              "Kills nodes, or all nodes of runs: sends TERM to all their processes, and KILL "
+              "after a grace period. A\n"
               "node that has not started never starts.",
-              NULL, "PUT", "/v1/scheduler/kill?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-              .print = print_states);
+              NULL, "PUT", "/v1/scheduler/kill?id={*}", .flags = VERB_WAITS, .print = print_states);
 
 const struct cmd cmd_retry = VERB_INIT(
-    "retry", "run nodes again that failed or were killed", "ID...",
-    "Runs nodes again that failed or were killed. The nodes after them that were skipped\n"
+    "retry", "run nodes again that failed or were killed", "NODE|RUN...",
+    "Runs nodes again that failed or were killed, all of them in a run. The nodes after them that "
+    "were skipped\n"
     "wait again.",
-    NULL, "PUT", "/v1/scheduler/retry?id={*}", .flags = VERB_WAITS | VERB_NODE_IDS,
-    .print = print_states);
+    NULL, "PUT", "/v1/scheduler/retry?id={*}", .flags = VERB_WAITS, .print = print_states);
 
 /* top */
 

@@ -19,6 +19,13 @@ struct dag_output {
 
 int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool *ret_more);
 
+/* Prints a node as `drover show` does; a table of nodes. */
+int dag_print_node(const struct json *node);
+void dag_print_nodes(const struct json *list);
+
+/* Whether an operand names a run, and not a node: an id, or RUN/NAME. */
+bool dag_names_run(const char *operand);
+
 /* From now on this signal is counted instead of ending the process. */
 void interrupts_catch(int number);
 extern volatile sig_atomic_t interrupts;

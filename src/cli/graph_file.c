@@ -2,19 +2,65 @@
 #include "cli/graph_file.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
+#include "base/option.h"
 #include "dag/node.h"
+
+enum { ERRORS_MAX = 50 };
 
 void graph_file_release(struct graph_file *f)
 {
     arena_release(&f->arena);
+    buf_release(&f->errors);
+    free(f->lines.items);
     *f = (struct graph_file){0};
 }
 
 /* For %.*s in a message. */
 #define CUT(s) (int)((s).len < 80 ? (s).len : 80), (s).p
+
+/* Errors. */
+
+static uint32_t line_of(const struct graph_file *f, const struct json *v)
+{
+    size_t offset = v && v->raw.p >= f->text.p ? (size_t)(v->raw.p - f->text.p) : 0, low = 0,
+           high = f->lines.count;
+    uint32_t line = 1;
+    if (!f->is_yaml) {
+        for (size_t i = 0; i < offset && i < f->text.len; i++)
+            line += f->text.p[i] == '\n';
+        return line;
+    }
+    while (low < high) { /* the last one at or before the offset: a comma may precede a value */
+        size_t middle = low + (high - low) / 2;
+        if (f->lines.items[middle].offset <= offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? f->lines.items[low - 1].line : 1;
+}
+
+void graph_file_wrong(struct graph_file *f, const struct json *at, const struct graph_node *node,
+                      const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    if (f->error_count++ >= ERRORS_MAX)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    buf_printf(&f->errors, "%s:%" PRIu32 ": ", f->path ? f->path : "graph", line_of(f, at));
+    if (node)
+        buf_printf(&f->errors, "node '%.*s': ", CUT(node->name));
+    buf_printf(&f->errors, "%s\n", text);
+}
 
 /* Names. */
 
@@ -27,79 +73,127 @@ static uint32_t find_node(const struct graph_file *f, const struct map *by_name,
     return UINT32_MAX;
 }
 
-static int add_after(struct graph_file *f, const struct map *by_name, struct graph_node *n,
-                     const struct json *v, struct err_info *e)
+static void add_after(struct graph_file *f, const struct map *by_name, struct graph_node *n,
+                      const struct json *v)
 {
     uint32_t i = v->kind == JSON_TEXT ? find_node(f, by_name, v->text) : UINT32_MAX;
     if (v->kind != JSON_TEXT)
-        return err_set(e, DROVER_BAD_ARGUMENT,
-                       "node '%.*s': after must be a name or a list of names", CUT(n->name));
-    if (i == UINT32_MAX)
-        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': after: there is no node '%.*s'",
-                       CUT(n->name), CUT(v->text));
-    n->after[n->after_count++] = i;
-    return 0;
+        graph_file_wrong(f, v, n, "after must be a name or a list of names");
+    else if (i == UINT32_MAX)
+        graph_file_wrong(f, v, n, "after: there is no node '%.*s'", CUT(v->text));
+    else
+        n->after[n->after_count++] = i;
 }
 
-static int read_after(struct graph_file *f, const struct map *by_name, struct graph_node *n,
-                      struct err_info *e)
+static void read_after(struct graph_file *f, const struct map *by_name, struct graph_node *n)
 {
     const struct json *after = json_get(n->spec, "after");
-    n->after = arena_alloc(&f->arena, ((after ? after->count : 0) + 1) * sizeof *n->after);
+    size_t max = after && after->kind == JSON_LIST ? after->count : 1;
+    n->after = arena_alloc(&f->arena, (max + 1) * sizeof *n->after);
     if (!after || after->kind == JSON_NULL)
-        return 0;
-    if (after->kind != JSON_LIST)
-        return add_after(f, by_name, n, after, e);
+        return;
+    if (after->kind != JSON_LIST) {
+        add_after(f, by_name, n, after);
+        return;
+    }
     json_each(v, after)
-        TRY(add_after(f, by_name, n, v, e));
-    return 0;
+        add_after(f, by_name, n, v);
 }
 
 /* One node. */
 
-static int read_node(struct graph_file *f, struct graph_node *n, const struct json *v,
-                     struct err_info *e)
+/* Every member that is none of these is an error; "x-..." has what anchors stand for. */
+static void check_names(struct graph_file *f, const struct json *v, const struct graph_node *n,
+                        const char *const *names)
 {
-    static const char *const names[] = {
-        "type", "when",    "branch", "priority", "group", "after", "command", "args", "env",
-        "cwd",  "timeout", "retry",  "interval", "data",  "user",  "limits",  NULL};
-    const struct json *command = json_get(v, "command");
-    struct str type = {0};
-    struct err_info why;
+    json_each(m, v) {
+        size_t i = 0;
+        while (names[i] && !str_eq(str_of(names[i]), m->key))
+            i++;
+        if (!names[i] && (n || !str_starts(m->key, STR("x-"))))
+            graph_file_wrong(f, m, n, "there is no key '%.*s'", CUT(m->key));
+    }
+}
+
+/* A word of the API: the node has it or the file has it for all; NULL: neither. */
+static const struct json *find_word(const struct graph_file *f, const struct graph_node *n,
+                                    const char *name)
+{
+    const struct json *v = json_get(n->spec, name);
+    return v && v->kind != JSON_NULL ? v : json_get(f->spec, name);
+}
+
+/* YAML has texts only. */
+static bool is_number(struct graph_file *f, const struct json *v, int64_t *ret_number)
+{
+    const char *text = v->kind == JSON_TEXT ? arena_text(&f->arena, v->text) : "";
+    bool negative = *text == '-';
+    *ret_number = v->kind == JSON_INT ? v->number : 0;
+    if (v->kind == JSON_INT || !option_digits(text + negative, 0, INT32_MAX, ret_number))
+        return v->kind == JSON_INT;
+    *ret_number = negative ? -*ret_number : *ret_number;
+    return true;
+}
+
+static void check_words(struct graph_file *f, struct graph_node *n)
+{
+    const struct json *when = json_get(n->spec, "when"), *branch = json_get(n->spec, "branch"),
+                      *group = find_word(f, n, "group"), *priority = find_word(f, n, "priority");
+    if (when && (when->kind != JSON_TEXT || node_when_of(when->text) < 0))
+        graph_file_wrong(f, when, n, "when must be success, failure or always");
+    if (branch && (branch->kind != JSON_TEXT || node_branch_of(branch->text) < 0))
+        graph_file_wrong(f, branch, n, "branch must be then or else");
+    if (group && (group->kind != JSON_TEXT || !group->text.len))
+        graph_file_wrong(f, group, n, "group must be a name");
+    if (priority && !is_number(f, priority, &n->priority))
+        graph_file_wrong(f, priority, n, "priority must be a number");
+}
+
+static void read_node(struct graph_file *f, struct graph_node *n, const struct json *v)
+{
+    static const char *const names[] = {"type",     "after", "when", "branch", "priority", "group",
+                                        "command",  "args",  "env",  "cwd",    "timeout",  "retry",
+                                        "interval", "data",  "user", "limits", NULL};
+    const struct json *command = json_get(v, "command"), *type = json_get(v, "type");
 
     n->name = v->key;
     n->spec = v;
-    if (v->kind != JSON_OBJECT)
-        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s' must be an object, not %s", CUT(v->key),
-                       json_kind_name(v));
-    if (json_only(v, names, &why) || json_get_text(v, "type", &type, &why) < 0)
-        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': %s", CUT(v->key), why.text);
-    n->type = type.p                                   ? arena_text(&f->arena, type)
-              : !command || command->kind == JSON_NULL ? "group"
-              : command->kind == JSON_LIST             ? "command"
-                                                       : "shell command";
-    if (node_type_of(str_of(n->type)) < 0)
-        return err_set(e, DROVER_BAD_ARGUMENT, "node '%.*s': there is no type '%s'", CUT(v->key),
-                       n->type);
+    n->type = "group";
+    if (v->kind == JSON_NULL)
+        return;
+    if (v->kind != JSON_OBJECT) {
+        graph_file_wrong(f, v, n, "it must be an object, not %s", json_kind_name(v));
+        return;
+    }
+    check_names(f, v, n, names);
+    if (type && type->kind == JSON_TEXT)
+        n->type = arena_text(&f->arena, type->text);
+    else if (command && command->kind != JSON_NULL)
+        n->type = command->kind == JSON_LIST ? "command" : "shell command";
+    if ((type && type->kind != JSON_TEXT) || node_type_of(str_of(n->type)) < 0) {
+        graph_file_wrong(f, type, n, "there is no type '%.80s'", type ? n->type : "");
+        return;
+    }
     if (command && command->kind == JSON_TEXT)
         n->command = command->text;
     else if (command && command->kind == JSON_LIST)
         n->command = command->raw;
-    return 0;
+    check_words(f, n);
+    graph_file_make_data(f, n);
 }
 
-static int reject_cycle(struct graph_file *f, const struct plan_changes *cycle, struct err_info *e)
+static void reject_cycle(struct graph_file *f, const struct plan_changes *cycle)
 {
     CLEANUP(buf_release) struct buf text = {0};
     for (size_t k = 0; k <= cycle->count; k++) {
         struct str name = f->nodes[cycle->refs[k % cycle->count]].name;
         buf_printf(&text, "%s%.*s", k ? " → " : "", CUT(name));
     }
-    return err_set(e, DROVER_BAD_ARGUMENT, "cycle: %s", buf_text(&text));
+    graph_file_wrong(f, f->nodes[cycle->refs[0]].spec, NULL, "cycle: %s", buf_text(&text));
 }
 
 /* Sorts parents before children; where several nodes could come next, in the order of the file. */
-static int sort(struct graph_file *f, struct err_info *e)
+static void sort(struct graph_file *f)
 {
     CLEANUP(plan_changes_release) struct plan_changes cycle = {0};
     CLEANUP(arena_release) struct arena scratch = {0};
@@ -115,8 +209,10 @@ static int sort(struct graph_file *f, struct err_info *e)
         specs[i].parents = parents;
         specs[i].parent_count = n->after_count;
     }
-    if (plan_has_cycle(specs, f->count, &cycle))
-        return reject_cycle(f, &cycle, e);
+    if (plan_has_cycle(specs, f->count, &cycle)) {
+        reject_cycle(f, &cycle);
+        return;
+    }
     f->order = arena_alloc(&f->arena, (f->count + 1) * sizeof *f->order);
     while (done < f->count)
         for (uint32_t i = 0; i < f->count; i++) {
@@ -128,44 +224,68 @@ static int sort(struct graph_file *f, struct err_info *e)
             out[i] = true;
             f->order[done++] = i;
         }
-    return 0;
 }
 
-static int read_nodes(struct graph_file *f, const struct json *nodes, struct err_info *e)
+static void read_nodes(struct graph_file *f, const struct json *nodes)
 {
     CLEANUP(map_release) struct map by_name = {0};
     f->nodes = arena_zalloc(&f->arena, (nodes->count + 1) * sizeof *f->nodes);
     json_each(v, nodes) {
-        TRY(read_node(f, &f->nodes[f->count], v, e));
+        if (find_node(f, &by_name, v->key) != UINT32_MAX)
+            graph_file_wrong(f, v, NULL, "the node '%.*s' is there twice", CUT(v->key));
+        read_node(f, &f->nodes[f->count], v);
         map_add(&by_name, map_hash_str(v->key), ++f->count);
     }
     for (uint32_t i = 0; i < f->count; i++)
-        TRY(read_after(f, &by_name, &f->nodes[i], e));
-    return sort(f, e);
+        read_after(f, &by_name, &f->nodes[i]);
+    if (!f->error_count)
+        sort(f);
 }
 
-int graph_file_parse(struct graph_file *f, struct str text, bool is_yaml, const char *default_name,
-                     struct err_info *ret_error)
+/* The text, as JSON. */
+static const struct json *read_text(struct graph_file *f, struct str text, bool is_yaml)
 {
-    static const char *const names[] = {"name", "nodes", NULL};
     CLEANUP(buf_release) struct buf json = {0};
-    const struct json *v = NULL, *nodes = NULL;
-
-    if (is_yaml) {
-        TRY(graph_yaml_to_json(text, &json, ret_error));
-        text = arena_take(&f->arena, &json);
+    struct err_info why;
+    const struct json *v = NULL;
+    f->is_yaml = is_yaml;
+    if (is_yaml && graph_yaml_to_json(text, &json, &f->lines, &why)) {
+        buf_printf(&f->errors, "%s:%s\n", f->path ? f->path : "graph", why.text);
+        f->error_count++;
+        return NULL;
     }
-    if (text.len && !(v = json_parse(&f->arena, text, ret_error)))
-        return DROVER_BAD_ARGUMENT;
-    if (!v || v->kind != JSON_OBJECT)
-        return err_set(ret_error, DROVER_BAD_ARGUMENT, "the file is not an object with nodes");
+    f->text = is_yaml ? arena_take(&f->arena, &json) : text;
+    if (f->text.len && !(v = json_parse(&f->arena, f->text, &why)))
+        graph_file_wrong(f, NULL, NULL, "%s", why.text);
+    else if (!v || v->kind != JSON_OBJECT)
+        graph_file_wrong(f, NULL, NULL, "the file is not an object with nodes");
+    return v && v->kind == JSON_OBJECT ? v : NULL;
+}
+
+int graph_file_parse(struct graph_file *f, struct str text, bool is_yaml, const char *default_name)
+{
+    static const char *const names[] = {"name",  "nodes",    "env",    "cwd",  "timeout", "retry",
+                                        "group", "priority", "limits", "user", NULL};
+    const struct json *v = read_text(f, text, is_yaml), *nodes = json_get(v, "nodes"),
+                      *name = json_get(v, "name");
     f->name = str_of(default_name);
-    if (json_only(v, names, ret_error) || json_get_text(v, "name", &f->name, ret_error) < 0 ||
-        json_get_object(v, "nodes", &nodes, ret_error) < 0)
-        return DROVER_BAD_ARGUMENT;
-    if (!nodes || !nodes->count)
-        return err_set(ret_error, DROVER_BAD_ARGUMENT, "there are no nodes");
-    return read_nodes(f, nodes, ret_error);
+    f->spec = v;
+    if (v)
+        check_names(f, v, NULL, names);
+    if (name && name->kind != JSON_TEXT)
+        graph_file_wrong(f, name, NULL, "name must be a text");
+    else if (name)
+        f->name = name->text;
+    if (v && nodes && nodes->kind != JSON_OBJECT && nodes->kind != JSON_NULL)
+        graph_file_wrong(f, nodes, NULL, "nodes must be an object, not %s", json_kind_name(nodes));
+    else if (v && (!nodes || nodes->kind == JSON_NULL || !nodes->count))
+        graph_file_wrong(f, nodes, NULL, "there are no nodes");
+    else if (v)
+        read_nodes(f, nodes);
+    if (f->error_count > ERRORS_MAX)
+        buf_printf(&f->errors, "%s: %" PRIu32 " more errors\n", f->path ? f->path : "graph",
+                   f->error_count - ERRORS_MAX);
+    return f->error_count ? DROVER_BAD_ARGUMENT : 0;
 }
 
 /* For the API. */
@@ -207,37 +327,10 @@ static void put_member(struct buf *b, const struct json *spec, const char *name)
         json_member_raw(b, name, v->raw);
 }
 
-static void put_data(struct buf *b, const struct graph_node *n)
-{
-    static const char *const keys[] = {"env",      "cwd",  "timeout", "retry",
-                                       "interval", "user", "limits"};
-    const struct json *command = json_get(n->spec, "command"), *data = json_get(n->spec, "data");
-
-    json_member_open(b, "data", '{');
-    if (command && command->kind == JSON_LIST && command->first) {
-        json_member_raw(b, "command", command->first->raw);
-        json_member_open(b, "args", '[');
-        for (const struct json *v = command->first->next; v; v = v->next)
-            json_put_raw(b, v->raw);
-        json_close(b, ']');
-    } else {
-        put_member(b, n->spec, "command");
-        put_member(b, n->spec, "args");
-    }
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        put_member(b, n->spec, keys[i]);
-    if (data && data->kind == JSON_OBJECT)
-        json_each(m, data) {
-            json_key_str(b, m->key);
-            json_put_raw(b, m->raw);
-        }
-    json_close(b, '}');
-}
-
 void graph_file_put_node(struct buf *b, struct graph_file *f, uint32_t i)
 {
-    static const char *const keys[] = {"when", "branch", "priority", "group"};
     const struct graph_node *n = &f->nodes[i];
+    const struct json *group = find_word(f, n, "group");
 
     json_open(b, '{');
     json_key(b, "ref");
@@ -248,26 +341,15 @@ void graph_file_put_node(struct buf *b, struct graph_file *f, uint32_t i)
         b, "name",
         str_of(arena_printf(&f->arena, "%.*s/%.*s", STR_ARGS(f->name), STR_ARGS(n->name))));
     put_after(b, f, n);
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        put_member(b, n->spec, keys[k]);
+    put_member(b, n->spec, "when");
+    put_member(b, n->spec, "branch");
+    if (n->priority)
+        json_member_int(b, "priority", n->priority);
+    if (group && group->kind == JSON_TEXT)
+        json_member_text(b, "group", group->text);
     json_close(b, '}');
-    put_data(b, n);
-    json_close(b, '}');
-}
-
-void graph_file_put_end(struct buf *b, struct graph_file *f)
-{
-    json_open(b, '{');
-    json_member_open(b, "metadata", '{');
-    json_member_text(b, "type", STR("group"));
-    json_member_text(b, "name", f->name);
-    json_member_text(b, "when", STR("always"));
-    json_member_open(b, "parents", '[');
-    for (uint32_t i = 0; i < f->count; i++)
-        if (!f->nodes[i].done)
-            put_ref(b, f, i);
-    json_close(b, ']');
-    json_close(b, '}');
+    if (n->data.len)
+        json_member_raw(b, "data", n->data);
     json_close(b, '}');
 }
 

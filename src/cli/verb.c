@@ -428,9 +428,6 @@ int verb_run(const struct cmd_call *call)
     CLEANUP(client_close) struct client c = {0};
     struct request r = {.call = call, .verb = call->cmd->verb, .client = &c};
     struct client_reply reply;
-    for (int i = 0; i < call->count && r.verb->flags & VERB_NODE_IDS; i++)
-        if (!option_digits(call->operands[i], 0, INT64_MAX, &(int64_t){0}))
-            return cmd_usage_error(call->cmd, "'%s' is not the id of a node", call->operands[i]);
     if (r.verb->requires && !find_value(call, r.verb->requires)->given)
         return cmd_usage_error(call->cmd, "missing option: --%s", r.verb->requires);
     TRY(client_open(&c, &call->client));

@@ -41,11 +41,10 @@ struct verb_column {
 };
 
 enum verb_flags {
-    VERB_SESSION = 1 << 0,  /* needs a session: opens one of --timeout unless --session is given */
-    VERB_ACQUIRE = 1 << 1,  /* status 3 when the first member of the reply is null */
-    VERB_EACH = 1 << 2,     /* one request for each value of the last operand */
-    VERB_WAITS = 1 << 3,    /* the server may take any time to reply */
-    VERB_NODE_IDS = 1 << 4, /* the operands are ids of nodes */
+    VERB_SESSION = 1 << 0, /* needs a session: opens one of --timeout unless --session is given */
+    VERB_ACQUIRE = 1 << 1, /* status 3 when the first member of the reply is null */
+    VERB_EACH = 1 << 2,    /* one request for each value of the last operand */
+    VERB_WAITS = 1 << 3,   /* the server may take any time to reply */
 };
 
 /* Prints a reply for people; returns the exit status. */

@@ -106,8 +106,11 @@ static void put_chunk(struct dag_addition *a, uint32_t i)
                       buf_str(&c->text));
     if (i + 1 < a->draft.chunk_count)
         return;
-    const char *head = arena_printf(&a->ops.arena, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "}",
-                                    a->dag->client, a->draft.first_id + a->draft.count - 1);
+    uint64_t runs = a->dag->graph.last_run;
+    const char *head =
+        arena_printf(&a->ops.arena, "{\"client\":%" PRId64 ",\"last\":%" PRIu64 "%s}",
+                     a->dag->client, a->draft.first_id + a->draft.count - 1,
+                     runs ? arena_printf(&a->ops.arena, ",\"runs\":%" PRIu64, runs) : "");
     dag_commit_op(&a->ops, keeper_op_set(DAG_HEAD, str_of(head), KEEPER_ANY_VERSION));
     if (a->draft.with)
         dag_commit_op(&a->ops, *a->draft.with);
@@ -145,12 +148,30 @@ static int check_policy(void *arg, const struct policy_request *q, struct err_in
     return policy_check(arg, q, e);
 }
 
-int dag_draft(struct dag *d, const struct json *nodes, struct arena *a, struct draft *ret_draft,
-              struct err_info *ret_error)
+static int make_draft(struct dag *d, const struct json *nodes, struct arena *a,
+                      struct draft *ret_draft, struct err_info *ret_error)
 {
     struct draft_gate gate = {
         .check = check_policy, .arg = d->policy, .all = d->policy->patterns.count};
     return graph_draft(&d->graph, nodes, dag_now_ms(d), &gate, a, ret_draft, ret_error);
+}
+
+int dag_draft(struct dag *d, const struct json *nodes, struct arena *a, struct draft *ret_draft,
+              struct err_info *ret_error)
+{
+    TRY(make_draft(d, nodes, a, ret_draft, ret_error));
+    draft_join_run(ret_draft);
+    return 0;
+}
+
+int dag_draft_run(struct dag *d, const struct json *nodes, struct str name, bool keep_going,
+                  struct arena *a, struct draft *ret_draft, struct err_info *ret_error)
+{
+    TRY(make_draft(d, nodes, a, ret_draft, ret_error));
+    int err = draft_new_run(&d->graph, ret_draft, name, keep_going, dag_now_ms(d), ret_error);
+    if (err)
+        draft_release(ret_draft);
+    return err;
 }
 
 bool dag_lives(const struct dag *d, uint64_t first_id, uint64_t count)

@@ -46,7 +46,8 @@ bool dag_audit_add(struct http_request *r, const struct json *nodes, const struc
     return false;
 }
 
-bool dag_audit_ids(struct http_request *r, const int64_t *ids, size_t count)
+/* Ids of nodes are numbers, those of runs are texts. */
+bool dag_audit_ids(struct http_request *r, const struct str *ids, size_t count)
 {
     struct audit *a = ((struct dag *)r->arg)->context->audit;
     CLEANUP(buf_release) struct buf line = {0};
@@ -54,8 +55,12 @@ bool dag_audit_ids(struct http_request *r, const int64_t *ids, size_t count)
         return true;
     audit_open_line(a, r, &line);
     json_member_open(&line, "nodes", '[');
-    for (size_t i = 0; i < count; i++)
-        json_put_int(&line, ids[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (graph_parse_id(ids[i], &(uint64_t){0}))
+            json_put_raw(&line, ids[i]);
+        else
+            json_put_text(&line, ids[i]);
+    }
     json_close(&line, ']');
     audit_close_line(&line);
     return audit_begin(a, r, &line);

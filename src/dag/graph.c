@@ -12,6 +12,11 @@ void graph_release(struct graph *g)
             graph_remove(g, g->order[i]);
     for (uint32_t i = 0; i < g->group_count; i++)
         free(g->groups[i]);
+    for (uint32_t i = 0; i < g->run_count; i++) { /* of chunks that could not be loaded */
+        free(g->runs[i]->id);
+        free(g->runs[i]);
+    }
+    free(g->runs);
     plan_release(&g->plan);
     free(g->groups);
     free(g->by_ref);
@@ -163,8 +168,9 @@ static void free_node(struct dag_node *n)
     node_free(n);
 }
 
-static void free_chunk(struct chunk_text *c)
+static void free_chunk(struct graph *g, struct chunk_text *c)
 {
+    graph_leave_run(g, c);
     buf_release(&c->text);
     free(c);
 }
@@ -198,6 +204,7 @@ static void append(struct graph *g, struct dag_node *n)
         g->shown = mem_realloc(g->shown, g->cap);
     }
     n->index = g->count;
+    g->shown[g->count] = SHOWN_NONE;
     g->order[g->count++] = n;
 }
 
@@ -244,8 +251,11 @@ static bool load_chunk(struct graph_loading *l, struct chunk_text *c)
     CLEANUP(arena_release) struct arena a = {0};
     const struct json *list = json_parse(&a, buf_str(&c->text), NULL);
     bool good = list && list->kind == JSON_LIST && list->count;
-    for (const struct json *v = good ? list->first : NULL; v && good; v = v->next, c->count++)
-        good = load_node(l, c, v);
+    for (const struct json *v = good ? list->first : NULL; v && good; v = v->next) {
+        bool is_run = !v->next && json_get(v, "run");
+        good = is_run ? graph_load_run(l->g, c, v) : load_node(l, c, v);
+        c->count += !is_run;
+    }
     return good;
 }
 
@@ -263,7 +273,7 @@ static bool plan_nodes(struct graph_loading *l, struct plan_changes *changes)
         struct dag_node *n = g->order[l->from + i];
         n->ref = refs[i];
         g->by_ref[n->ref] = n;
-        g->shown[n->index] = g->plan.nodes[n->ref].state;
+        graph_show(g, n, g->plan.nodes[n->ref].state);
         if (n->id > g->last_id)
             g->last_id = n->id;
     }
@@ -286,7 +296,7 @@ int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, grap
         free_node(g->order[--g->count]);
     for (uint32_t i = 0; i < count && good; i++)
         if (!chunks[i]->nodes) /* all of its nodes were deleted */
-            free_chunk(chunks[i]);
+            free_chunk(g, chunks[i]);
     free(l.specs);
     free(l.parents);
     if (!good)
@@ -317,13 +327,13 @@ void graph_remove(struct graph *g, struct dag_node *n)
 {
     if (g->plan.nodes[n->ref].state != NODE_RUNNING) /* graph_release() may find running nodes */
         plan_remove(&g->plan, n->ref);
+    graph_show(g, n, SHOWN_NONE);
     g->by_ref[n->ref] = NULL;
     g->order[n->index] = NULL;
-    g->shown[n->index] = SHOWN_NONE;
     g->holes++;
     g->deletions++;
     struct chunk_text *c = n->chunk;
     free_node(n);
     if (!--c->nodes)
-        free_chunk(c);
+        free_chunk(g, c);
 }

@@ -5,6 +5,12 @@
  * encodes it as chunks (node.h), with ids that are never reused; graph_load() adds chunks to the
  * graph, once they are durable or when a server reads them back.
  *
+ * A *run* is the nodes of one request that has a name, and those of later requests whose parents,
+ * if they existed before, are all in the run. Each of its chunks describes it, so it exists exactly
+ * as long as one of its nodes does. Its number rises and is never reused; its id is NAME-NUMBER.
+ * Its state follows from the published states of its nodes, which are counted. runs.c has the
+ * functions.
+ *
  * A node is found by its id, or by its index in `order`, where deleted nodes leave holes that
  * graph_compact() closes. The parallel array `shown` has the published states, so a query for all
  * nodes in a state reads one byte per node.
@@ -25,6 +31,20 @@ enum {
 
 enum { SHOWN_NONE = 0xff };
 
+enum { RUN_NAME_LEN_MAX = 128, RUN_ID_LEN_MAX = RUN_NAME_LEN_MAX + 20 };
+
+struct dag_run {
+    uint64_t number;
+    char *id;
+    uint32_t name_len; /* the beginning of the id */
+    uint32_t chunks;
+    uint64_t first_id, last_id;        /* its nodes, and maybe others between them */
+    int64_t added_ms, ended_ms;        /* ended: when the latest node did */
+    uint32_t counts[NODE_SKIPPED + 1]; /* nodes by published state */
+    bool keep_going;                   /* a failure does not stop it */
+    bool stopping;                     /* it is about to be stopped */
+};
+
 struct graph {
     struct dag_plan plan;
     struct dag_node **by_ref; /* by ref of the plan */
@@ -32,6 +52,9 @@ struct graph {
     uint8_t *shown;           /* enum node_state or SHOWN_NONE */
     uint32_t count, cap, holes;
     uint64_t last_id;
+    struct dag_run **runs; /* in the order of their numbers */
+    uint32_t run_count, run_cap;
+    uint64_t last_run;
     uint64_t deletions; /* since the start: a deletion invalidates listings */
     char **groups;      /* names of the agent groups, by number */
     uint32_t group_count;
@@ -48,6 +71,7 @@ struct draft {
     struct dag_node **parents; /* existing nodes that are parents */
     uint32_t parent_count;
     uint32_t root_count;          /* new nodes without any parent */
+    char run[RUN_ID_LEN_MAX + 1]; /* the id of the run; empty: none */
     const struct keeper_op *with; /* committed with the nodes, and copied; NULL: nothing */
 };
 
@@ -68,6 +92,40 @@ int graph_draft(struct graph *g, const struct json *list, int64_t now_ms,
                 const struct draft_gate *gate, struct arena *a, struct draft *ret_draft,
                 struct err_info *ret_error);
 void draft_release(struct draft *d);
+
+/*
+ * Makes a run of a draft. 0, or BAD_ARGUMENT: the name does not do. Without a new run, nodes whose
+ * existing parents are all in one run join it.
+ */
+int draft_new_run(struct graph *g, struct draft *d, struct str name, bool keep_going,
+                  int64_t now_ms, struct err_info *e);
+void draft_join_run(struct draft *d);
+
+/* Runs, by number, and by id or by name: the newest of that name. NULL: there is none. */
+struct dag_run *graph_run(const struct graph *g, uint64_t number);
+struct dag_run *graph_find_run(const struct graph *g, struct str text);
+
+/* A node by its name in a run, with or without the name of the run before it ("build/test"). */
+struct dag_node *graph_find_in_run(const struct graph *g, const struct dag_run *r, struct str name);
+
+/*
+ * The index of the first node of a run at or after an index in `order`; g->count: there is none.
+ */
+uint32_t graph_next_in_run(const struct graph *g, const struct dag_run *r, uint32_t at);
+#define graph_each_in_run(i, g, r)                                                                 \
+    for (uint32_t i = graph_next_in_run(g, r, graph_seek(g, (r)->first_id)); i < (g)->count;       \
+         i = graph_next_in_run(g, r, i + 1))
+
+/* While loading: reads the description of a run, false if it is damaged; the end of a chunk. */
+bool graph_load_run(struct graph *g, struct chunk_text *c, const struct json *v);
+void graph_leave_run(struct graph *g, const struct chunk_text *c);
+
+/* Whether a node of it has not ended; then the state is running, else failed, killed, finished. */
+bool dag_run_lives(const struct dag_run *r);
+enum node_state dag_run_state(const struct dag_run *r);
+
+/* Changes the published state of a node, and the counts of its run. */
+void graph_show(struct graph *g, struct dag_node *n, uint8_t state);
 
 /*
  * Adds the nodes of the chunks and, if that succeeds, takes the chunks. recall, which may be NULL,

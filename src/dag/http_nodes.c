@@ -14,11 +14,11 @@ enum {
 
 /* Metadata. A set of fields has a bit for each: the parents, then the texts, then the numbers. */
 
-enum { FIELD_PARENT, FIELD_PARENTS, FIELD_TEXTS, FIELD_NUMBERS = 9, FIELD_COUNT = 14 };
+enum { FIELD_PARENT, FIELD_PARENTS, FIELD_TEXTS, FIELD_NUMBERS = 10, FIELD_COUNT = 15 };
 
-static const char *const FIELDS[FIELD_COUNT] = {"parent", "parents", "type",  "state",   "name",
-                                                "when",   "branch",  "group", "reason",  "priority",
-                                                "added",  "started", "ended", "attempts"};
+static const char *const FIELDS[FIELD_COUNT] = {
+    "parent", "parents", "type",     "state", "name",    "run",   "when",    "branch",
+    "group",  "reason",  "priority", "added", "started", "ended", "attempts"};
 
 /* The number of its bit, or -1. The id is always there. */
 static int metadata_field(struct str name)
@@ -51,6 +51,7 @@ void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, u
         str_of(node_type_name(p->type)),
         str_of(node_state_name(d->graph.shown[n->index])),
         n->name,
+        n->chunk->run ? str_of(n->chunk->run->id) : (struct str){0},
         str_of(node_when_name(p->when)),
         str_of(node_branch_name(p->branch)),
         n->group,
@@ -75,6 +76,7 @@ void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, u
 
 struct node_listing {
     unsigned types, states, fields; /* sets */
+    uint64_t run;                   /* the number of the run; 0: any */
     uint64_t after;                 /* ids above this */
     int64_t limit;                  /* 0: not paged */
     int64_t count;                  /* of nodes so far */
@@ -84,9 +86,8 @@ struct node_listing {
     char pid[64];
 };
 
-/* Reads words into a set of bits. False after an answer. */
-static bool read_words(struct http_request *r, const char *name, const struct str *words,
-                       size_t count, int (*find)(struct str), unsigned *ret_set)
+bool http_read_words(struct http_request *r, const char *name, const struct str *words,
+                     size_t count, int (*find)(struct str), unsigned *ret_set)
 {
     unsigned set = words ? 0 : ~0u;
     for (size_t i = 0; i < count; i++) {
@@ -110,18 +111,25 @@ static bool read_listing(struct http_request *r, struct dag *d, struct node_list
     const struct dag_in *in = r->in;
     uint64_t start = 0;
     *l = (struct node_listing){.limit = in->limit ? in->limit : in->start.p ? LIMIT_DEFAULT : 0};
-    if (!read_words(r, "type", in->types, in->type_count, node_type_of, &l->types) ||
-        !read_words(r, "state", in->states, in->state_count, node_state_of, &l->states) ||
-        !read_words(r, "metadata", in->metadata, in->metadata_count, metadata_field, &l->fields))
+    if (!http_read_words(r, "type", in->types, in->type_count, node_type_of, &l->types) ||
+        !http_read_words(r, "state", in->states, in->state_count, node_state_of, &l->states) ||
+        !http_read_words(r, "metadata", in->metadata, in->metadata_count, metadata_field,
+                         &l->fields))
         return false;
     if (in->new_id.p && !str_eq(in->new_id, STR("0")) && !graph_parse_id(in->new_id, &l->after)) {
         http_reply_field(r, "new", "new must be a node id");
         return false;
     }
-    snprintf(
-        l->pid, sizeof l->pid, "%" PRIx64 "-%" PRIx64 "-%08x", (uint64_t)d->client,
-        d->graph.deletions,
-        (unsigned)XXH3_64bits((unsigned[]){l->types, l->states, l->fields}, 3 * sizeof(unsigned)));
+    if (in->run.p) {
+        const struct dag_run *run = http_run(r, in->run);
+        if (!run)
+            return false;
+        l->run = run->number;
+        l->after = run->first_id - 1 > l->after ? run->first_id - 1 : l->after;
+    }
+    uint64_t query[] = {l->types, l->states, l->fields, l->run};
+    snprintf(l->pid, sizeof l->pid, "%" PRIx64 "-%" PRIx64 "-%08x", (uint64_t)d->client,
+             d->graph.deletions, (unsigned)XXH3_64bits(query, (l->run ? 4 : 3) * sizeof *query));
     if (!http_read_start(r, l->pid, l->pid, &start))
         return false;
     if (start > l->after + 1)
@@ -131,7 +139,9 @@ static bool read_listing(struct http_request *r, struct dag *d, struct node_list
 
 static bool fits(const struct graph *g, uint32_t at, const struct node_listing *l)
 {
+    const struct dag_run *run = l->run && g->order[at] ? g->order[at]->chunk->run : NULL;
     return g->shown[at] != SHOWN_NONE && (l->states >> g->shown[at] & 1) &&
+           (!l->run || (run && run->number == l->run)) &&
            (l->types == ~0u || l->types >> graph_plan(g, g->order[at])->type & 1);
 }
 
@@ -230,11 +240,24 @@ void http_get_nodes(struct http_request *r)
 
 /* Adding. */
 
-static void put_id_object(struct buf *b, uint64_t id)
+void http_put_ids(struct buf *b, uint64_t first_id, uint32_t count)
 {
-    json_open(b, '{');
-    http_member_id(b, "id", id);
-    json_close(b, '}');
+    json_open(b, '[');
+    for (uint32_t i = 0; i < count; i++) {
+        json_open(b, '{');
+        http_member_id(b, "id", first_id + i);
+        json_close(b, '}');
+    }
+    json_close(b, ']');
+}
+
+struct dag_call *http_add_draft(struct http_request *r, struct draft *draft)
+{
+    const struct dag_in *in = r->in;
+    if (dag_may_add(r, draft) && dag_audit_add(r, in->nodes, draft))
+        return dag_call_new(r);
+    draft_release(draft);
+    return NULL;
 }
 
 void http_post_nodes(struct http_request *r)
@@ -251,15 +274,10 @@ void http_post_nodes(struct http_request *r)
         http_reply_err(r, err, why.text);
         return;
     }
-    if (!dag_may_add(r, &draft) || !dag_audit_add(r, in->nodes, &draft)) {
-        draft_release(&draft);
+    struct dag_call *c = http_add_draft(r, &draft);
+    if (!c)
         return;
-    }
-    struct dag_call *c = dag_call_new(r);
-    json_open(&c->out, '[');
-    for (uint32_t i = 0; i < draft.count; i++)
-        put_id_object(&c->out, draft.first_id + i);
-    json_close(&c->out, ']');
+    http_put_ids(&c->out, draft.first_id, draft.count);
     if (draft.count)
         dag_add(d, &draft, dag_call_done, c);
     else
@@ -337,7 +355,10 @@ void http_delete_node(struct http_request *r)
     CLEANUP(plan_changes_release) struct plan_changes all = {0};
     struct err_info why;
 
-    if (!n || !dag_may_change(r, n) || !dag_audit_ids(r, &(int64_t){(int64_t)n->id}, 1))
+    if (!n || !dag_may_change(r, n))
+        return;
+    struct str id = str_of(arena_printf(&r->arena, "%" PRIu64, n->id));
+    if (!dag_audit_ids(r, &id, 1))
         return;
     struct dag_call *c = dag_call_new(r);
     if (in->chain)
@@ -345,8 +366,11 @@ void http_delete_node(struct http_request *r)
     else
         plan_changes_put(&all, n->ref);
     json_open(&c->out, '[');
-    for (size_t i = 0; i < all.count; i++)
-        put_id_object(&c->out, d->graph.plan.nodes[all.refs[i]].id);
+    for (size_t i = 0; i < all.count; i++) {
+        json_open(&c->out, '{');
+        http_member_id(&c->out, "id", d->graph.plan.nodes[all.refs[i]].id);
+        json_close(&c->out, '}');
+    }
     json_close(&c->out, ']');
     int err = dag_remove(d, &all, in->chain, dag_call_done, c, &why);
     if (err) {

@@ -11,13 +11,15 @@
 #include "server/leader.h"
 
 enum { PAGE_LEN_DEFAULT = 256 * 1024, PAGE_LEN_MAX = 1024 * 1024, LIST_MAX = 100000 };
+enum { ID_LEN_MAX = RUN_ID_LEN_MAX + 1 + NODE_NAME_LEN_MAX };
 
 /* clang-format off */
 #define IN struct dag_in
-#define NODE FIELD_TEXT(IN_PATH, IN, id, "id", 1, 80, "The node")
+#define NODE FIELD_TEXT(IN_PATH, IN, id, "id", 1, ID_LEN_MAX, "The node: its id, or RUN/NAME")
 #define NODES \
-    FIELD_INTS(IN_QUERY | REQUIRED, IN, ids, id_count, "id", 1, LIST_MAX, \
-               "The nodes, comma-separated")
+    FIELD_TEXTS(IN_QUERY | REQUIRED, IN, ids, id_count, "id", 1, LIST_MAX, \
+                "The nodes (ids, or RUN/NAME) and runs, comma-separated")
+#define RUN(where, help) FIELD_TEXT(where, IN, run, "run", 1, ID_LEN_MAX, help)
 #define CLIENT(where) \
     FIELD_INT(where, IN, clientid, "clientid", 1, INT64_MAX, "The agent's client id")
 #define START FIELD_TEXT(IN_QUERY, IN, start, "start", 0, 24, "`next` of the last page or piece")
@@ -42,6 +44,7 @@ static const struct route ROUTES[] = {
                          "Only nodes with a higher id; waits until there is one"),
               FIELD_INT(IN_QUERY, IN, timeout, "timeout", 0, INT64_MAX,
                         "How long `new` waits, in ms", .preset = 3600 * 1000),
+              RUN(IN_QUERY, "Only the nodes of this run"),
               LIMIT(1, LIST_MAX, "Nodes per page; the reply is then an object with pagination"),
               START, PID)},
     {METHOD_POST, "/v1/nodes", http_post_nodes, ROLE_RUN | ROUTE_LARGE, "Add nodes, all or none",
@@ -76,10 +79,45 @@ static const struct route ROUTES[] = {
               START, PID, CLIENT(IN_QUERY),
               FIELD_INT(IN_QUERY, IN, attempt, "attempt", 0, INT64_MAX,
                         "The attempt that the agent runs"))},
+    {METHOD_GET, "/v1/runs", http_get_runs, ROLE_READ, "List runs, the newest first", "listRuns",
+     .reply = "runs:[Run] next?:text", .errors = ROUTE_LEADER,
+     ROUTE_IN(IN, FIELD_TEXT(IN_QUERY, IN, name, "name", 1, RUN_NAME_LEN_MAX, "Only this name"),
+              WORDS(states, state_count, "state",
+                    "Only these states, comma-separated: running, finished, failed, killed"),
+              FIELD_INT(IN_QUERY, IN, since, "since", 0, INT64_MAX,
+                        "Only those added at this time or later, in ms"),
+              FIELD_INT(IN_QUERY, IN, until, "until", 0, INT64_MAX,
+                        "Only those added at this time or before, in ms", .preset = INT64_MAX),
+              LIMIT(1, LIST_MAX, "Runs per page", .preset = 1000),
+              FIELD_TEXT(IN_QUERY, IN, before, "before", 1, 24, "`next` of the last page"))},
+    {METHOD_POST, "/v1/runs", http_post_runs, ROLE_RUN | ROUTE_LARGE,
+     "Add nodes as a run, all or none", "addRun", .reply = "run:text nodes:[(id:text)]",
+     .errors = ROUTE_LEADER,
+     .example = "{\"name\": \"build\", \"nodes\": [{\"metadata\": {\"type\": \"command\"}, "
+                "\"data\": {\"command\": \"true\"}}]}",
+     ROUTE_IN(IN, FIELD_TEXT(IN_BODY | REQUIRED, IN, name, "name", 1, RUN_NAME_LEN_MAX, "Its name"),
+              FIELD_JSON(IN_BODY | REQUIRED, IN, nodes, "nodes", "[NewNode]", "The nodes"),
+              FIELD_BOOL(IN_BODY, IN, keep_going, "keep_going",
+                         "After a failure, start the nodes that do not depend on it"))},
+    {METHOD_GET, "/v1/runs/{run}", http_get_run, ROLE_READ, "Show a run", "getRun", .reply = "Run",
+     .errors = "404 No such run\n" ROUTE_LEADER,
+     ROUTE_IN(IN, RUN(IN_PATH, "The run: its id, or its name for the newest"))},
+    {METHOD_DELETE, "/v1/runs/{run}", http_delete_run, ROLE_RUN,
+     "Remove a run that has ended, with its nodes", "deleteRun", .reply = "run:text",
+     .errors = "404 No such run\n409 It has not ended, or others wait for it\n" ROUTE_LEADER,
+     ROUTE_IN(IN, RUN(IN_PATH, "The run: its id, or its name for the newest"))},
+    {METHOD_POST, "/v1/runs/prune", http_post_prune, ROLE_RUN, "Remove old runs that have ended",
+     "pruneRuns", .reply = "removed:int", .errors = ROUTE_LEADER, .example = "{\"keep\": 100}",
+     ROUTE_IN(IN,
+              FIELD_INT(IN_BODY, IN, keep, "keep", 0, INT32_MAX,
+                        "Keep this many ended runs, the newest", .preset = -1),
+              FIELD_INT(IN_BODY, IN, older, "older", 0, INT64_C(1) << 40,
+                        "Remove those that ended so many ms ago", .preset = -1))},
     {METHOD_GET, "/v1/scheduler", http_get_scheduler, ROLE_READ, "Count the nodes in each state",
      "getScheduler", .reply = "states:{int} jobs:int", .errors = ROUTE_LEADER},
     {METHOD_PUT, "/v1/scheduler/kill", http_put_kill, ROLE_RUN, "Kill nodes", "killNodes",
-     .reply = "[NodeState]", .errors = "404 No such node\n" ROUTE_LEADER, ROUTE_IN(IN, NODES)},
+     .reply = "[NodeState]", .errors = "404 No such node or run\n" ROUTE_LEADER,
+     ROUTE_IN(IN, NODES)},
     {METHOD_PUT, "/v1/scheduler/retry", http_put_retry, ROLE_RUN,
      "Run failed and killed nodes again", "retryNodes", .reply = "[NodeState]",
      .errors = "404 No such node\n409 A node has not failed\n" ROUTE_LEADER, ROUTE_IN(IN, NODES)},
@@ -121,10 +159,13 @@ static const struct route ROUTES[] = {
 static const struct route_shape SHAPES[] = {
     {"NewNode", "(ref?:text metadata:(type:text ref?:text parent?:any parents?:[any] when?:text "
                 "branch?:text priority?:int group?:text name?:text) data?:object)"},
-    {"Node", "(id:text type?:text parent?:text parents?:[text] state?:text name?:text when?:text "
-             "branch?:text priority?:int group?:text added?:int started?:int ended?:int "
-             "attempts?:int reason?:text)"},
+    {"Node",
+     "(id:text type?:text parent?:text parents?:[text] state?:text name?:text run?:text when?:text "
+     "branch?:text priority?:int group?:text added?:int started?:int ended?:int "
+     "attempts?:int reason?:text)"},
     {"NodeState", "(id:text state:text)"},
+    {"Run", "(id:text name:text state:text added:int ended?:int keep_going:bool states:{int} "
+            "nodes:int)"},
     {"Page", "(next:text pid:text)"},
 };
 
@@ -187,10 +228,12 @@ struct dag_node *http_node(struct http_request *r)
     struct str id = ((const struct dag_in *)r->in)->id;
     if (!http_is_ready(r))
         return NULL;
-    struct dag_node *n = graph_find_text(&((struct dag *)r->arg)->graph, id);
-    if (!n)
+    struct dag_target t = dag_resolve(r->arg, id);
+    if (t.run)
+        http_reply_errorf(r, 404, "'%.*s' is a run, not a node", NODE_CUT(id));
+    else if (!t.node)
         http_reply_errorf(r, 404, "there is no node '%.*s'", NODE_CUT(id));
-    return n;
+    return t.node;
 }
 
 bool http_read_start(struct http_request *r, const char *pid, const char *other_pid,

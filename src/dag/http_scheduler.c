@@ -8,14 +8,17 @@
 #include "base/mem.h"
 #include "dag/service.h"
 
-static void put_states(struct buf *b, const struct dag *d, const int64_t *ids, size_t count)
+/* The states of nodes and runs, by their ids. */
+static void put_states(struct buf *b, const struct dag *d, const struct str *ids, size_t count)
 {
     json_open(b, '[');
     for (size_t i = 0; i < count; i++) {
-        const struct dag_node *n = graph_find(&d->graph, (uint64_t)ids[i]);
-        uint8_t shown = n ? d->graph.shown[n->index] : SHOWN_NONE;
+        struct dag_target t = dag_resolve(d, ids[i]);
+        uint8_t shown = t.node  ? d->graph.shown[t.node->index]
+                        : t.run ? (uint8_t)dag_run_state(t.run)
+                                : SHOWN_NONE;
         json_open(b, '{');
-        http_member_id(b, "id", (uint64_t)ids[i]);
+        json_member_text(b, "id", ids[i]);
         json_member_text(b, "state",
                          shown == SHOWN_NONE ? STR("deleted") : str_of(node_state_name(shown)));
         json_close(b, '}');
@@ -23,18 +26,27 @@ static void put_states(struct buf *b, const struct dag *d, const int64_t *ids, s
     json_close(b, ']');
 }
 
-/* Whether the nodes of ?id=1,2,3 exist. False after an answer. */
-static bool nodes_exist(struct http_request *r)
+/*
+ * Finds what ?id=1,build-7,build-7/test names, and puts the ids in place of names, so that they
+ * mean the same later. False after an answer.
+ */
+static bool find_targets(struct http_request *r)
 {
-    const struct dag_in *in = r->in;
+    struct dag_in *in = r->in;
     const struct dag *d = r->arg;
     if (!http_is_ready(r))
         return false;
-    for (size_t i = 0; i < in->id_count; i++)
-        if (!graph_find(&d->graph, (uint64_t)in->ids[i])) {
-            http_reply_errorf(r, 404, "there is no node '%" PRId64 "'", in->ids[i]);
+    struct str *ids = arena_alloc(&r->arena, (in->id_count + 1) * sizeof *ids);
+    for (size_t i = 0; i < in->id_count; i++) {
+        struct dag_target t = dag_resolve(d, in->ids[i]);
+        if (!t.node && !t.run) {
+            http_reply_errorf(r, 404, "there is no node or run '%.*s'", NODE_CUT(in->ids[i]));
             return false;
         }
+        ids[i] = str_of(t.node ? arena_printf(&r->arena, "%" PRIu64, t.node->id)
+                               : arena_text(&r->arena, str_of(t.run->id)));
+    }
+    in->ids = ids;
     return true;
 }
 
@@ -57,31 +69,19 @@ void http_get_scheduler(struct http_request *r)
     http_reply(r, 200, buf_str(&b));
 }
 
-/* The same of nodes that the request changes. */
-static bool nodes_may_change(struct http_request *r)
+/* The same of what the request changes. */
+static bool targets_may_change(struct http_request *r)
 {
     const struct dag_in *in = r->in;
-    const struct dag *d = r->arg;
-    bool may = nodes_exist(r);
-    for (size_t i = 0; may && i < in->id_count; i++)
-        may = dag_may_change(r, graph_find(&d->graph, (uint64_t)in->ids[i]));
+    bool may = find_targets(r);
+    for (size_t i = 0; may && i < in->id_count; i++) {
+        struct dag_target t = dag_resolve(r->arg, in->ids[i]);
+        may = t.node ? dag_may_change(r, t.node) : dag_may_change_runs(r);
+    }
     return may;
 }
 
-/* A call that changes the nodes of a request, and counts the changes that are not durable yet. */
-static struct dag_call *nodes_call(struct http_request *r)
-{
-    const struct dag_in *in = r->in;
-    struct dag_call *c = dag_call_new(r);
-    int64_t *ids = arena_alloc(&c->arena, (in->id_count + 1) * sizeof *ids);
-    memcpy(ids, in->ids, in->id_count * sizeof *ids);
-    c->ids = ids;
-    c->count = in->id_count;
-    c->pending = c->count + 1;
-    return c;
-}
-
-/* One of several changes is durable. */
+/* One of several changes is durable, or all of them were made. */
 static void on_change(void *arg, int err)
 {
     struct dag_call *c = arg;
@@ -94,16 +94,62 @@ static void on_change(void *arg, int err)
     dag_call_done(c, c->err);
 }
 
+/* Changes a node if that makes sense. */
+typedef void change_fn(struct dag_call *c, struct dag_node *n);
+
+static void kill_node(struct dag_call *c, struct dag_node *n)
+{
+    c->pending++;
+    dag_kill(c->dag, n, on_change, c);
+}
+
+static void retry_node(struct dag_call *c, struct dag_node *n)
+{
+    struct err_info why;
+    if (dag_check_retry(c->dag, n, &why))
+        return; /* an earlier one has made it wait again; of a run: it has not failed */
+    c->pending++;
+    dag_retry(c->dag, n, on_change, c);
+}
+
+/* Changes the nodes of a request, and answers when all changes are durable. */
+static void change_all(struct http_request *r, change_fn *change)
+{
+    const struct dag_in *in = r->in;
+    struct dag *d = r->arg;
+    struct dag_call *c = dag_call_new(r);
+    struct str *ids = arena_alloc(&c->arena, (in->id_count + 1) * sizeof *ids);
+    for (size_t i = 0; i < in->id_count; i++)
+        ids[i] = str_of(arena_text(&c->arena, in->ids[i]));
+    c->ids = ids;
+    c->count = in->id_count;
+    c->pending = 1;
+    for (size_t i = 0; i < c->count; i++) {
+        struct dag_target t = dag_resolve(d, ids[i]);
+        if (t.node)
+            change(c, t.node);
+        else
+            graph_each_in_run(k, &d->graph, t.run) change(c, d->graph.order[k]);
+    }
+    on_change(c, 0);
+}
+
 void http_put_kill(struct http_request *r)
 {
-    struct dag *d = r->arg;
     const struct dag_in *in = r->in;
-    if (!nodes_may_change(r) || !dag_audit_ids(r, in->ids, in->id_count))
-        return;
-    struct dag_call *c = nodes_call(r);
-    for (size_t i = 0; i < c->count; i++)
-        dag_kill(d, graph_find(&d->graph, (uint64_t)c->ids[i]), on_change, c);
-    on_change(c, 0);
+    if (targets_may_change(r) && dag_audit_ids(r, in->ids, in->id_count))
+        change_all(r, kill_node);
+}
+
+/* A node that did not fail is refused, and so is a run in which none did. */
+static int check_retry(const struct dag *d, struct dag_target t, struct err_info *e)
+{
+    if (t.node)
+        return dag_check_retry(d, t.node, e);
+    if (t.run->counts[NODE_FAILED] || t.run->counts[NODE_KILLED])
+        return 0;
+    return err_set(e, DROVER_REFUSED, "run %s is %s: no node of it failed or was killed", t.run->id,
+                   node_state_name(dag_run_state(t.run)));
 }
 
 void http_put_retry(struct http_request *r)
@@ -111,47 +157,43 @@ void http_put_retry(struct http_request *r)
     const struct dag_in *in = r->in;
     struct dag *d = r->arg;
     struct err_info why;
-    if (!nodes_may_change(r))
+    if (!targets_may_change(r))
         return;
     for (size_t i = 0; i < in->id_count; i++)
-        if (dag_check_retry(d, graph_find(&d->graph, (uint64_t)in->ids[i]), &why)) {
+        if (check_retry(d, dag_resolve(d, in->ids[i]), &why)) {
             http_reply_error(r, 409, why.text);
             return;
         }
-    if (!dag_audit_ids(r, in->ids, in->id_count))
-        return;
-    struct dag_call *c = nodes_call(r);
-    for (size_t i = 0; i < c->count; i++) {
-        struct dag_node *n = graph_find(&d->graph, (uint64_t)c->ids[i]);
-        if (dag_check_retry(d, n, &why))
-            c->pending--; /* an earlier one has made it wait again */
-        else
-            dag_retry(d, n, on_change, c);
-    }
-    on_change(c, 0);
+    if (dag_audit_ids(r, in->ids, in->id_count))
+        change_all(r, retry_node);
 }
 
 /*
  * Waits for the newest of the nodes that have not ended: it is likely to end last, so the request
- * is seldom run again. Nodes that were removed meanwhile count as ended.
+ * is seldom run again. A run is waited for as a whole. What was removed meanwhile counts as ended.
  */
 void http_get_wait(struct http_request *r)
 {
     const struct dag_in *in = r->in;
     struct dag *d = r->arg;
-    const struct dag_node *newest = NULL;
+    uint64_t newest = 0, key = 0;
     CLEANUP(buf_release) struct buf b = {0};
 
-    if (http_was_parked(r) ? !http_is_ready(r) : !nodes_exist(r))
+    if (http_was_parked(r) ? !http_is_ready(r) : !find_targets(r))
         return;
     for (size_t i = 0; i < in->id_count; i++) {
-        const struct dag_node *n = graph_find(&d->graph, (uint64_t)in->ids[i]);
-        if (n && !node_state_is_terminal(d->graph.shown[n->index]) &&
-            (!newest || n->id > newest->id))
-            newest = n;
+        struct dag_target t = dag_resolve(d, in->ids[i]);
+        if (t.run && dag_run_lives(t.run)) {
+            newest = UINT64_MAX;
+            key = dag_key("run", (int64_t)t.run->number);
+        } else if (t.node && !node_state_is_terminal(d->graph.shown[t.node->index]) &&
+                   t.node->id > newest) {
+            newest = t.node->id;
+            key = dag_key("ended", (int64_t)newest);
+        }
     }
     if (newest) {
-        uint64_t keys[] = {dag_key("ended", (int64_t)newest->id), dag_key("stopped", 0)};
+        uint64_t keys[] = {key, dag_key("stopped", 0)};
         struct http_watch w = http_watch(r, &d->topic, keys, 2);
         if (http_park(r, &w, in->timeout < 0 ? INT64_MAX : in->timeout))
             return;

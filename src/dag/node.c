@@ -173,6 +173,8 @@ void node_put_record(struct buf *b, const struct dag_node *n, enum node_state st
         json_member_text(b, "reason", str_of(n->reason));
     if (taken)
         json_member_text(b, "taken", str_of(node_branch_name(taken)));
+    if (n->stops)
+        json_member_bool(b, "stops", true);
     if (n->values)
         put_values(b, n);
     json_close(b, '}');
@@ -228,6 +230,7 @@ int node_read_record(struct dag_node *n, struct plan_node *p, struct str text, s
         json_get_int(v, "ended", &n->ended_ms, NULL) < 0 ||
         json_get_int(v, "attempts", &attempts, NULL) < 0 ||
         json_get_text(v, "reason", &reason, NULL) < 0 ||
+        json_get_bool(v, "stops", &n->stops, NULL) < 0 ||
         json_get_text(v, "taken", &taken, NULL) < 0 || (taken.len && node_branch_of(taken) < 0))
         return DROVER_DAMAGED;
     n->attempts = (uint32_t)attempts;

@@ -8,16 +8,22 @@
  *     [{"id":7,"type":"command","parents":[3,5],"added":1700000000000,
  *       "data":{"command":"true"}}, ...]
  *
- * with when, branch, priority, group and name where they are not the default. A node's *record* is
- * written when its state or its data changes:
+ * with when, branch, priority, group and name where they are not the default. The chunks of a run
+ * (graph.h) end with its description, each of them:
+ *
+ *     {"run":7,"name":"build","added":1700000000000,"keep_going":true}
+ *
+ * A node's *record* is written when its state or its data changes:
  *
  *     {"state":"finished","started":...,"ended":...,"attempts":1,"reason":"...","taken":"then",
+ *      "stops":true,
  *      "values":{"result":0,"stdout":"..."},
  *      "slotted":{"stderr":{"pid":4,"slots":[[1,65536],[2,9000]],"tail":"..."}}}
  *
- * Values are the current values of the data keys that differ from the spec: small ones in the
- * record, large text in slots (separate keeper nodes), listed by number and length, followed by the
- * tail.
+ * With "stops" this end has stopped the run of the node: nodes of it that had not started were
+ * killed. Values are the current values of the data keys that differ from the spec: small ones in
+ * the record, large text in slots (separate keeper nodes), listed by number and length, followed by
+ * the tail.
  *
  * Skipped nodes and finished groups have no record: their states are computed from their parents
  * (plan.h).
@@ -61,12 +67,14 @@ struct node_datum {
 /* The specs of one keeper node. */
 struct chunk_text {
     uint64_t first_id;
-    uint32_t nodes; /* nodes that are not deleted */
-    uint32_t count; /* nodes when it was written */
+    struct dag_run *run; /* NULL: none */
+    uint32_t nodes;      /* nodes that are not deleted */
+    uint32_t count;      /* nodes when it was written */
     struct buf text;
 };
 
 struct run;
+struct dag_run;
 
 struct dag_node {
     uint64_t id;
@@ -82,6 +90,7 @@ struct dag_node {
     uint32_t next_slot;
     uint64_t next_pid;
     bool recorded; /* the keeper has a record */
+    bool stops;    /* its end has stopped its run */
     bool dirty;    /* the record must be written */
 
     /* While it has a task. */

@@ -48,6 +48,11 @@ bool dag_may_change(struct http_request *r, const struct dag_node *n)
            forbid(r, "change only its node, the parents of that, and what is below");
 }
 
+bool dag_may_change_runs(struct http_request *r)
+{
+    return !sender(r) || forbid(r, "not change runs");
+}
+
 bool dag_may_add(struct http_request *r, const struct draft *draft)
 {
     const struct dag_plan *p = &((const struct dag *)r->arg)->graph.plan;

@@ -1,6 +1,5 @@
 /*
- * The module: opens and closes the service, publishes state changes, keeps the timers, reads the
- * stored state.
+ * The module: opens and closes the service, keeps the timers, reads the stored state.
  */
 #include "dag/service.h"
 
@@ -19,95 +18,11 @@
 
 enum {
     AGAIN_MS = 500,
-    PRINTED_MS = 50,
 };
 
 int64_t dag_now_ms(const struct dag *d)
 {
     return service_now_ms(d->context->tasks);
-}
-
-uint64_t dag_key(const char *kind, int64_t number)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%" PRId64, number);
-    return http_key(kind, str_of(text), (struct str){0});
-}
-
-/* Publishing state changes. */
-
-void dag_wake_all(struct dag *d, const char *kind, int64_t number)
-{
-    http_topic_wake(&d->topic, dag_key(kind, number), HTTP_TOPIC_ALL);
-}
-
-static void on_printer(uv_timer_t *timer)
-{
-    struct dag *d = timer->data;
-    for (uint32_t i = 0; i < d->running.count; i++)
-        if (d->running.nodes[i]->run)
-            dag_wake_all(d, "output", (int64_t)d->running.nodes[i]->id);
-}
-
-/* Requests that wait for output are woken 20 times a second at most, not with every line. */
-void dag_printed(struct dag *d)
-{
-    if (!d->closing && !uv_is_active((uv_handle_t *)&d->printer))
-        UV_CHECK(uv_timer_start(&d->printer, on_printer, PRINTED_MS, 0));
-}
-
-static void publish_event(struct dag *d, const struct dag_node *n, const char *state)
-{
-    CLEANUP(buf_release) struct buf json = {0};
-    char id[24];
-    snprintf(id, sizeof id, "%" PRIu64, n->id);
-    if (d->graph.shown[n->index] == SHOWN_NONE)
-        buf_printf(&json, "{\"id\":\"%s\",\"state\":\"%s\"}", id, state);
-    else
-        node_put_metadata(&json, d, n, ~0u);
-    events_publish(d->context->events,
-                   &(struct event){
-                       .kind = "node",
-                       .id = str_of(id),
-                       .type = str_of(node_type_name(graph_plan(&d->graph, n)->type)),
-                       .state = str_of(state),
-                       .json = buf_str(&json),
-                   });
-}
-
-void dag_publish(struct dag *d, struct dag_node *n)
-{
-    if (!n) {
-        if (!d->ready)
-            dag_wake_all(d, "stopped", 0);
-        dag_wake_all(d, "added", 0);
-        return;
-    }
-    uint8_t shown = d->graph.shown[n->index];
-    if (node_state_is_terminal(shown)) {
-        dag_wake_all(d, "ended", (int64_t)n->id);
-        dag_wake_all(d, "output", (int64_t)n->id);
-    }
-    if (d->context->events)
-        publish_event(d, n, shown == SHOWN_NONE ? "deleted" : node_state_name(shown));
-}
-
-/* A node that waits for its next attempt is published as running. */
-enum node_state dag_visible(const struct dag *d, const struct dag_node *n)
-{
-    enum node_state state = graph_state(&d->graph, n);
-    if (n->ahead)
-        return n->attempts > 1 ? NODE_RUNNING : NODE_INCIPIENT;
-    return state == NODE_INCIPIENT && n->attempts ? NODE_RUNNING : state;
-}
-
-void dag_show(struct dag *d, struct dag_node *n)
-{
-    uint8_t *shown = &d->graph.shown[n->index], state = (uint8_t)dag_visible(d, n);
-    if (*shown == state)
-        return;
-    *shown = state;
-    dag_publish(d, n);
 }
 
 /* Time. */
@@ -144,6 +59,10 @@ static void on_timer(uv_timer_t *timer)
         else if (n->lease_at < next)
             next = n->lease_at;
     }
+    if (d->prune_at <= now)
+        dag_soon(d);
+    else if (d->prune_at < next)
+        next = d->prune_at;
     if (next != INT64_MAX)
         dag_arm(d, next);
 }
@@ -190,6 +109,9 @@ static void end_dag(struct dag *d, int err)
     uv_timer_stop(&d->timer);
     if (d->last_id < d->graph.last_id)
         d->last_id = d->graph.last_id;
+    if (d->last_run < d->graph.last_run)
+        d->last_run = d->graph.last_run;
+    d->stop_count = 0;
     graph_release(&d->graph);
 }
 
@@ -204,6 +126,7 @@ static void release(struct dag *d)
     started_close(d->started);
     free(d->running.nodes);
     free(d->parked.nodes);
+    free(d->stops);
     free(d);
 }
 
@@ -336,6 +259,8 @@ static void on_check(uv_check_t *check)
         on_failed(d, err);
         return;
     }
+    dag_stop_runs(d);
+    dag_keep_runs(d);
     serve_agent_schedule(d);
     dag_offer(d);
     dag_commit_flush(d);
@@ -368,8 +293,20 @@ static bool is_state(struct str word)
 static const struct event_words EVENT_WORDS = {"node", is_id, is_type, is_state};
 
 static int64_t agent_jobs;
+static struct dag_keep keep_runs = {-1, -1};
 static const char *log_dir;
 static struct policy policy;
+
+static int parse_keep(const struct option *o, const char *text, struct err_info *e)
+{
+    struct dag_keep *keep = o->target;
+    int64_t count = -1, ms = -1;
+    struct option span = {.name = o->name, .target = &ms, .max = INT64_C(1) << 40};
+    if (!option_digits(text, 0, INT32_MAX, &count))
+        TRY(option_span(&span, text, e));
+    *keep = (struct dag_keep){count, ms};
+    return 0;
+}
 
 static const struct option OPTIONS[] = {
     {"jobs", "N",
@@ -380,6 +317,10 @@ static const struct option OPTIONS[] = {
     {"log-dir", "DIR",
      "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
      option_text, &log_dir},
+    {"keep-runs", "N|TIME",
+     "Remove ended runs beyond the newest N, or so long after their end (7d), with their nodes\n"
+     "and output. Without it all are kept.",
+     parse_keep, &keep_runs, .flags = OPTION_RELOADS},
     POLICY_OPTIONS(policy),
 };
 
@@ -417,7 +358,8 @@ static struct dag *open_dag(struct context *h)
     d->log_dir = log_dir;
     d->policy = &policy;
     d->jobs = serve_agent_jobs(agent_jobs);
-    d->timer_at = INT64_MAX;
+    d->keep = keep_runs;
+    d->timer_at = d->prune_at = INT64_MAX;
     d->adding_end = &d->adding;
     d->agent.ahead_last = &d->agent.ahead;
     pthread_mutex_init(&d->lock, NULL);
@@ -471,6 +413,8 @@ static void module_reload(void *module)
 {
     struct dag *d = module;
     d->jobs = serve_agent_jobs(agent_jobs);
+    d->keep = keep_runs;
+    d->runs_ended = true;
     dag_soon(d);
 }
 

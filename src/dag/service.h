@@ -7,8 +7,10 @@
  *
  * Stored below /drover/dag:
  *
- *   head                   {"client":N,"last":N}: a random number of this DAG, the last node id
- *   specs/<bucket>/<id>    a chunk of specs, named by its first id (node.h)
+ *   head                   {"client":N,"last":N,"runs":N}: a random number of this DAG, the last
+ *                          node id, the last number of a run if there was one
+ *   specs/<bucket>/<id>    a chunk of specs, named by its first id (node.h); {"removed":N} while a
+ *                          run is removed: its N records, then the chunk itself
  *   nodes/<bucket>/<id>    a node's record (node.h); {"state":"deleted"} in a chunk that has others
  *   slots/<bucket>/<id>-n  a piece of a large value
  *
@@ -27,6 +29,9 @@
  *    (started.h).
  *  - The end of a node, the deletion of its task and the tasks of the nodes that start next are one
  *    transaction.
+ *  - A run is in each of its chunks, so it is stored and counts with its nodes. All its chunks are
+ *    marked as removed in one transaction, before the first of its records is deleted: a run is
+ *    removed completely or not at all, and no state is computed from a part of it.
  *  - States that follow from records (skipped nodes, finished groups, ready nodes) are not stored
  *    but computed.
  *
@@ -82,6 +87,11 @@ struct dag_metrics {
     struct histogram *seconds[DAG_OUTCOMES];
 };
 
+/* Ended runs that are kept: so many, and those that ended so many ms ago; -1: all. */
+struct dag_keep {
+    int64_t count, ms;
+};
+
 struct dag {
     struct context *context;
     struct dag_metrics metrics;
@@ -89,7 +99,12 @@ struct dag {
     struct policy *policy;
     const char *log_dir; /* for the output of its runs; NULL: none */
     struct graph graph;
-    uint64_t last_id; /* of the graph before this one */
+    uint64_t last_id, last_run; /* of the graph before this one */
+    struct dag_keep keep;       /* which runs are kept */
+    bool runs_ended;            /* since old ones were removed */
+    int64_t prune_at;           /* when the next one is to be removed */
+    uint64_t *stops;            /* numbers of the runs to be stopped */
+    size_t stop_count, stop_cap;
     bool ready, closing;
     bool loading; /* dag_begin() waits for its tasks; news waits for that */
     int failing;  /* the error of a commit; handled at the end of the loop iteration */
@@ -165,6 +180,8 @@ typedef void dag_done_fn(void *arg, int err);
  */
 int dag_draft(struct dag *d, const struct json *nodes, struct arena *a, struct draft *ret_draft,
               struct err_info *ret_error);
+int dag_draft_run(struct dag *d, const struct json *nodes, struct str name, bool keep_going,
+                  struct arena *a, struct draft *ret_draft, struct err_info *ret_error);
 void dag_add(struct dag *d, struct draft *draft, dag_done_fn *done, void *arg);
 
 /* Whether one of the nodes with these ids has not ended. */
@@ -177,6 +194,29 @@ void dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg);
 /* The nodes that a removal removes: the node, and with chain all its descendants. */
 int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_done_fn *done,
                void *arg, struct err_info *e);
+
+/*
+ * run_verbs.c. What a text from outside names: a node, by its id or as RUN/NAME; or a run, by its
+ * id or by its name, which is the newest run of that name. Both are NULL: nothing.
+ */
+struct dag_target {
+    struct dag_node *node;
+    struct dag_run *run;
+};
+
+struct dag_target dag_resolve(const struct dag *d, struct str text);
+
+/* A node of a run has failed or was killed: the run is stopped, unless it keeps going. */
+void dag_stop_run(struct dag *d, struct dag_node *n);
+void dag_stop_runs(struct dag *d); /* kills what has not started in those runs */
+
+/* Removes a run that has ended. */
+int dag_check_remove_run(struct dag *d, const struct dag_run *r, struct err_info *e);
+void dag_remove_run(struct dag *d, struct dag_run *r, dag_done_fn *done, void *arg);
+
+/* Removes ended runs beyond what is kept, the oldest first. Returns how many. */
+size_t dag_prune(struct dag *d, const struct dag_keep *keep, dag_done_fn *done, void *arg);
+void dag_keep_runs(struct dag *d); /* by the option of the server */
 
 /* Stores a value: writes the node's record, and slots for large text. */
 void dag_save_value(struct dag *d, struct dag_node *n, struct node_datum *v, dag_done_fn *done,
@@ -304,8 +344,8 @@ void dag_command(const struct dag *d, const struct dag_node *n, struct arena *a,
 
 /*
  * What requests wait for: "added", new nodes; "output", more output of a node, by its id; "ended",
- * the end or the removal of a node, by its id; "kill", a node to be killed, by the client id of its
- * agent; "stopped", the end of the service.
+ * the end or the removal of a node, by its id; "run", the end of a run, by its number; "kill", a
+ * node to be killed, by the client id of its agent; "stopped", the end of the service.
  */
 uint64_t dag_key(const char *kind, int64_t number);
 void dag_wake_all(struct dag *d, const char *kind, int64_t number);
@@ -325,10 +365,13 @@ void serve_agent_drop(struct dag *d);                    /* the DAG was stopped:
 
 /* The fields of all routes. */
 struct dag_in {
-    struct str id, key; /* id: of the node, in the path or the body */
-    const int64_t *ids;
+    struct str id, key;    /* id: of the node, in the path or the body */
+    const struct str *ids; /* of nodes and runs */
     const struct str *types, *states, *metadata;
     size_t id_count, type_count, state_count, metadata_count;
+    struct str name, run, before;
+    int64_t since, until, keep, older;
+    bool keep_going;
     struct str new_id, start, pid, reason, outputs[RUN_STREAMS];
     int64_t limit, wait, timeout, clientid, task, attempt, after, status;
     const struct json *value, *nodes;
@@ -343,7 +386,7 @@ struct dag_call {
     struct dag *dag;
     struct http_request *r; /* NULL: the client has left */
     struct arena arena;
-    const int64_t *ids;
+    const struct str *ids;
     size_t count, pending;
     int err;
     struct buf out;
@@ -358,17 +401,19 @@ void dag_call_done(void *call, int err);
 /* The argument of a request is the DAG. False after the answer that it is not available here. */
 bool http_is_ready(struct http_request *r);
 
-/* The node that the request names, or NULL after an answer. */
+/* The node that the request names, or NULL after an answer; the same of a run. */
 struct dag_node *http_node(struct http_request *r);
+struct dag_run *http_run(struct http_request *r, struct str name);
 
 /* rights.c: whether the sender may. False after the answer 403. */
 bool dag_may_change(struct http_request *r, const struct dag_node *n);
 bool dag_may_add(struct http_request *r, const struct draft *draft);
+bool dag_may_change_runs(struct http_request *r);
 bool dag_may_be_agent(struct http_request *r);
 
 /* Lines of the audit log, before a change is made. False after an answer. */
 bool dag_audit_add(struct http_request *r, const struct json *nodes, const struct draft *draft);
-bool dag_audit_ids(struct http_request *r, const int64_t *ids, size_t count);
+bool dag_audit_ids(struct http_request *r, const struct str *ids, size_t count);
 bool dag_audit_input(struct http_request *r, struct str key, const struct json *value);
 
 /* For auth.h: whether a command of this attempt may be running. */
@@ -385,6 +430,14 @@ bool http_read_start(struct http_request *r, const char *pid, const char *other_
                      uint64_t *ret_start);
 void http_put_pagination(struct buf *b, uint64_t next, const char *pid);
 
+/* Reads words into a set of bits. False after an answer. */
+bool http_read_words(struct http_request *r, const char *name, const struct str *words,
+                     size_t count, int (*find)(struct str), unsigned *ret_set);
+
+/* Checks that the sender may add a draft. NULL after an answer, and the draft is released. */
+struct dag_call *http_add_draft(struct http_request *r, struct draft *draft);
+void http_put_ids(struct buf *b, uint64_t first_id, uint32_t count); /* [{"id":"7"}, ...] */
+
 void http_put_id(struct buf *b, uint64_t id);
 void http_member_id(struct buf *b, const char *name, uint64_t id);
 
@@ -395,6 +448,7 @@ void node_put_metadata(struct buf *b, struct dag *d, const struct dag_node *n, u
 const struct run_output *node_live(const struct dag_node *n, struct str key);
 
 /* Handlers, by file. */
+route_fn http_get_runs, http_post_runs, http_get_run, http_delete_run, http_post_prune;
 route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
 route_fn http_get_keys, http_get_value, http_put_value;
 route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;

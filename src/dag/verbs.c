@@ -51,6 +51,8 @@ static void end_node(struct dag *d, struct dag_commit *t, struct dag_node *n, en
     n->ended_ms = dag_now_ms(d);
     dag_drop_task(t, n);
     dag_commit_record(t, n);
+    if (state != NODE_FINISHED)
+        dag_stop_run(d, n);
     plan_end(&d->graph.plan, n->ref, state, taken, &changes);
     dag_follow(d, t, &changes);
 }
@@ -248,6 +250,7 @@ void dag_retry(struct dag *d, struct dag_node *n, dag_done_fn *done, void *arg)
     }
     n->attempts = 0;
     n->started_ms = 0;
+    n->stops = false;
     node_set_reason(n, NULL);
     dag_follow(d, t, &changes);
     dag_commit_then(t, done, arg);
@@ -312,7 +315,7 @@ int dag_remove(struct dag *d, const struct plan_changes *nodes, bool chain, dag_
         if (!chain)
             record_children(d, dag_commit_open(d), n);
         remove_one(d, n);
-        d->graph.shown[n->index] = SHOWN_NONE;
+        graph_show(&d->graph, n, SHOWN_NONE);
         dag_publish(d, n);
         graph_remove(&d->graph, n);
     }

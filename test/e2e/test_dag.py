@@ -172,7 +172,7 @@ def test_kill(dag):
         assert line not in ("sleep 61", "sleep 62", "sleep 63")
     assert dag.kill(a) == [{"id": a, "state": "killed"}]
     refused(400, dag.put, "/v1/scheduler/kill")
-    refused(400, dag.put, "/v1/scheduler/kill", id="x")
+    refused(404, dag.put, "/v1/scheduler/kill", id="x")
 
 
 @pytest.mark.slow

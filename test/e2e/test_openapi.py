@@ -338,6 +338,20 @@ def tell_of_nodes(say):
     say(410, "GET", "/v1/nodes", query=f"?limit=1&start={page['next']}&pid={page['pid']}")
 
 
+def tell_of_runs(say):
+    node = {"metadata": {"type": "command"}, "data": {"command": "true"}}
+    run = say(200, "POST", "/v1/runs", {"name": "build", "nodes": [node], "keep_going": True})["run"]
+    say(200, "GET", "/v1/runs", query="?state=running&limit=1")
+    one = "/v1/runs/{run}"
+    say(200, "GET", one, run=run)
+    say(404, "GET", one, run="none")
+    say(409, "DELETE", one, run=run)
+    say(404, "DELETE", one, run="none")
+    say(200, "PUT", "/v1/scheduler/kill", query=f"?id={run}")
+    say(200, "DELETE", one, run=run)
+    say(200, "POST", "/v1/runs/prune", {"keep": 0})
+
+
 def tell_of_worlds(say):
     say(200, "POST", "/v1/worlds", {"world": "build"})
     assert say(200, "GET", "/v1/worlds") == {"worlds": ["build"]}
@@ -492,7 +506,7 @@ def test_every_documented_reply(tmp_path):
     server = Server("--data", tmp_path / "data", "--jobs", 0, "--pipeline", "storing").start()
     say = Story(server)
     for tell in (tell_of_the_server, tell_of_rights, tell_of_tasks, tell_of_groups, tell_of_schedules,
-                 tell_of_nodes, tell_of_worlds, tell_of_queues,
+                 tell_of_nodes, tell_of_runs, tell_of_worlds, tell_of_queues,
                  tell_of_batches, tell_of_locks):
         tell(say)
     server.stop()
