@@ -5,6 +5,7 @@
 #include "cli/term.h"
 
 #include <assert.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -47,6 +48,22 @@ size_t term_columns(FILE *to)
 
 static pthread_once_t utf8_once = PTHREAD_ONCE_INIT;
 static locale_t utf8;
+static bool only_ascii;
+
+bool term_is_utf8(void)
+{
+    locale_t user = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    if (!user)
+        return false;
+    bool is = !strcmp(nl_langinfo_l(CODESET, user), "UTF-8");
+    freelocale(user);
+    return is;
+}
+
+void term_set_ascii(bool ascii)
+{
+    only_ascii = ascii;
+}
 
 static void open_utf8(void)
 {
@@ -83,7 +100,7 @@ static struct shown show_first(struct str text)
     if (text.p[0] >= ' ' && text.p[0] < 127)
         return (struct shown){.used = 1, .width = 1};
     size_t used = escape_shown_len(text);
-    if (!used || mbrtowc(&wide, text.p, used, &state) != used || wcwidth(wide) < 0)
+    if (!used || only_ascii || mbrtowc(&wide, text.p, used, &state) != used || wcwidth(wide) < 0)
         return show_byte(text.p[0]);
     return (struct shown){.used = used, .width = (size_t)wcwidth(wide)};
 }
@@ -118,7 +135,7 @@ void term_put_safe(struct buf *b, struct str text, size_t max_width)
     }
     uselocale(before);
     if (cut && max_width)
-        buf_printf(b, "…");
+        buf_printf(b, only_ascii ? "~" : "…");
 }
 
 void term_paint(struct buf *b, bool coloured, enum term_colour colour, struct str text,

@@ -34,6 +34,13 @@ enum term_colour {
 /* Whether a stream may be coloured: it is a terminal, not a dumb one, and NO_COLOR is not set. */
 bool term_has_colour(FILE *to);
 
+/*
+ * Whether the locale of the user has UTF-8. With term_set_ascii(true), term_put_safe() writes only
+ * ASCII: other characters as escapes, and "~" for what is cut off.
+ */
+bool term_is_utf8(void);
+void term_set_ascii(bool ascii);
+
 /* The escape sequence that begins a colour; TERM_PLAIN ends one. */
 const char *term_colour(enum term_colour colour);
 
