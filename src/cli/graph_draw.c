@@ -81,6 +81,7 @@ void draw_read(struct draw *d, const struct json *list, uint32_t limit, int64_t 
                                 .type = json_text_of(v, "type"),
                                 .state = json_text_of(v, "state"),
                                 .branch = json_text_of(v, "branch"),
+                                .started_ms = json_int_of(v, "started"),
                                 .took_ms = took(v, now_ms)};
         map_add(&ids, map_hash_str(n->id), d->count);
     }

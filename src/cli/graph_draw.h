@@ -1,6 +1,7 @@
 /*
  * graph_draw - pictures of a graph of nodes, with their states: as text for a terminal, for
- * Graphviz and Mermaid, and as SVG. Pure: the nodes come from a reply of GET /v1/nodes, or from a file.
+ * Graphviz and Mermaid, and as SVG. Pure: the nodes come from a reply of GET /v1/nodes, or from a
+ * file.
  *
  *     CLEANUP(draw_release) struct draw d = {.title = STR("build-7")};
  *     draw_read(&d, list, limit, now_ms); // or draw_add() for each node, then draw_order()
@@ -20,6 +21,7 @@ struct draw_node {
     struct str id, name, type, state; /* state: empty if there are none */
     struct str branch;                /* of an "if"; empty: none */
     int64_t took_ms;                  /* -1: it has not started */
+    int64_t started_ms;               /* 0: it has not */
     uint32_t *parents, *children;     /* indices */
     uint32_t parent_count, child_count;
     uint32_t at; /* its place in the order */

@@ -1,5 +1,6 @@
 """drover graph: pictures of runs and of nodes. What is drawn is held by test/unit/test_graph_draw.c."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -67,3 +68,39 @@ def test_wrong_input(dag, client, words, status, said):
     submit(dag, shell("true", name="build/a"))
     done = client.run("graph", *words)
     assert done.returncode == status and said in done.stderr and not done.stdout, done
+
+
+GRAPH = """
+name: build
+nodes:
+  a: {command: sleep 0.2}
+  b: {command: "true"}
+  c: {command: sleep 0.1, after: [a, b]}
+"""
+
+
+def test_profile(client, tmp_path):
+    graph, trace = tmp_path / "g.yaml", tmp_path / "trace.json"
+    graph.write_text(GRAPH)
+    done = client.run("run", graph, "--quiet", "--profile", trace)
+    assert done.returncode == 0, done.stderr
+    events = {e["name"]: e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"}
+    assert set(events) == {"a", "b", "c"}
+    assert events["a"]["dur"] >= 200000 and events["c"]["ts"] >= events["a"]["ts"] + events["a"]["dur"]
+    said = done.stderr.splitlines()
+    at = next(i for i, line in enumerate(said) if line.startswith("Critical path: "))
+    assert "in 2 of 3 nodes" in said[at]
+    assert [line.split()[1] for line in said[at + 1:at + 3]] == ["a", "c"]
+
+
+def test_profile_that_cannot_be_written(client, tmp_path):
+    """Known before anything runs, or when the disk is full."""
+    graph = tmp_path / "g.yaml"
+    graph.write_text(GRAPH)
+    done = client.run("run", graph, "--profile", tmp_path / "none/trace")
+    assert done.returncode == 1 and "none/trace: No such file" in done.stderr
+    assert client.ok("runs") == ""
+    done = client.run("run", graph, "--quiet", "--profile", "/dev/full")
+    assert done.returncode == 1 and "/dev/full: No space left" in done.stderr
+    done = client.run("run", graph, "--detach", "--profile", tmp_path / "t")
+    assert done.returncode == 2 and "exclude each other" in done.stderr

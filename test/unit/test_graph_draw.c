@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "cli/graph_draw.h"
+#include "cli/run_follow.h"
 
 /* A graph in text: "a b<a c<a,b" has the ids a, b, c. */
 static void read_graph(struct draw *d, const char *text, uint32_t limit)
@@ -198,13 +199,51 @@ static void random_graphs(void **state)
     }
 }
 
+/* One row for each slot; the path goes back along the parent that ended last. */
+static void profile(void **state)
+{
+    static const char list[] =
+        "[{\"id\":\"1\",\"name\":\"a\\\"\",\"state\":\"finished\",\"started\":1000,\"ended\":2000},"
+        "{\"id\":\"2\",\"state\":\"finished\",\"started\":1500,\"ended\":1700},"
+        "{\"id\":\"3\",\"parents\":[\"1\",\"2\"],\"state\":\"failed\",\"started\":2100,\"ended\":"
+        "2200},"
+        "{\"id\":\"4\",\"parents\":[\"3\"],\"state\":\"skipped\"}]";
+    CLEANUP(draw_release) struct draw d = {0};
+    CLEANUP(buf_release) struct buf b = {0};
+    uint32_t path[4];
+    (void)state;
+    draw_read(&d, json_parse(&d.arena, str_of(list), NULL), 9, 5000);
+    run_put_trace(&d, "go-1", &b);
+    const struct json *events = json_get(json_parse(&d.arena, buf_str(&b), NULL), "traceEvents");
+    static const struct {
+        const char *name;
+        int64_t ts, dur, tid;
+    } wanted[] = {{"a\"", 0, 1000000, 1}, {"2", 500000, 200000, 2}, {"3", 1100000, 100000, 1}};
+    size_t i = 0, rows = 0;
+    json_each(e, json_list(events)) {
+        rows += str_eq(json_text_of(e, "name"), STR("thread_name"));
+        if (!str_eq(json_text_of(e, "ph"), STR("X")))
+            continue;
+        assert_true(str_eq(json_text_of(e, "name"), str_of(wanted[i].name)));
+        assert_int_equal(json_int_of(e, "ts"), wanted[i].ts);
+        assert_int_equal(json_int_of(e, "dur"), wanted[i].dur);
+        assert_int_equal(json_int_of(e, "tid"), wanted[i].tid);
+        i++;
+    }
+    assert_int_equal(i, 3);
+    assert_int_equal(rows, 2);
+    assert_int_equal(run_critical_path(&d, path), 2);
+    assert_int_equal(path[0], 0);
+    assert_int_equal(path[1], 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes),         cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(odd_input),     cmocka_unit_test(hostile_names),
         cmocka_unit_test(states),        cmocka_unit_test(selected),
-        cmocka_unit_test(random_graphs),
+        cmocka_unit_test(random_graphs), cmocka_unit_test(profile),
     };
     term_set_ascii(true);
     return cmocka_run_group_tests(tests, NULL, NULL);
