@@ -3,7 +3,7 @@
 
     turns.py DROVER [--count N]
 
-A server with N nodes and N tasks, in memory. While one connection sends a long request, another sends GET /healthz
+A server with N nodes, N tasks, 200,000 groups, and 100 tasks and 100 schedules with 900 kB of data, in memory. While one connection sends a long request, another sends GET /healthz
 every half a millisecond. What counts is the CPU time that the server used while one of those waited, the most of a round,
 because it does not depend on what else the machine does, as the time of the clock does. Each figure is the median of
 seven rounds. CPU time is counted in ticks of 4 ms, and of all threads: another one than the loop reads the numbers.
@@ -24,6 +24,8 @@ ROUNDS = 7
 PAUSE_S = 0.0005
 GRAPH = 100000  # nodes in a request
 UPDATE = 7000   # tasks in a request
+GROUPS = 200000
+LARGE = "x" * 900000
 NODE = {"metadata": {"type": "command", "group": "nobody"}, "data": {"command": "true"}}
 
 
@@ -36,9 +38,9 @@ class Server:
                                            for line in self.process.stderr)))[1])
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
-    def post(self, path, body):
+    def post(self, path, body, method="POST"):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
-        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        connection.request(method, path, body, {"Content-Type": "application/json"})
         length = len(connection.getresponse().read())
         connection.close()
         return length
@@ -95,6 +97,19 @@ def measure(server, what, request):
           f"| {statistics.median(waited):.1f} ms |", flush=True)
 
 
+def add(server, groups, data):
+    server.post("/update", json.dumps({"clientid": 1, "adds": [{"group": group, "data": data} for group in groups]}))
+
+
+def fill(server):
+    for at in range(0, GROUPS, 5000):
+        add(server, [f"group {n}" for n in range(at, at + 5000)], "")
+    for n in range(100):
+        add(server, ["large"], LARGE)
+        spec = {"cron": "@yearly", "task": {"group": "g", "data": LARGE}}
+        server.post(f"/v1/schedules/{n}", json.dumps(spec), "PUT")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("drover")
@@ -107,15 +122,26 @@ def main():
         for _ in range(max(count // GRAPH - ROUNDS, 0)):
             server.post("/v1/nodes", graph)
         for _ in range(count // UPDATE):
-            server.post("/update", json.dumps({"clientid": 1, "adds": [{"group": "g", "data": "x" * 20}] * UPDATE}))
+            add(server, ["g"] * UPDATE, "x" * 20)
         print("| request | answer | time | others wait, of CPU | by the clock |\n|---|---|---|---|---|")
         measure(server, "none, for a second", lambda: time.sleep(1))
         measure(server, f"add {GRAPH:,} nodes, {len(graph) >> 20} MiB", lambda: server.post("/v1/nodes", graph))
         measure(server, f"list {count:,} nodes", lambda: server.read("/v1/nodes"))
         measure(server, "the same, none wanted", lambda: server.read("/v1/nodes?state=failed&type=command"))
         measure(server, f"list {count // UPDATE * UPDATE:,} tasks", lambda: server.read("/group/g"))
+        measure(server, "find tasks by text, none has it", lambda: server.read("/v1/tasks?text=nothing"))
+        measure(server, "delete 1,000 tasks, bulk",
+                lambda: server.post("/v1/tasks/bulk", '{"filter": {"group": "g"}, "action": "delete"}'))
+        measure(server, f"show a group of {count // UPDATE * UPDATE:,}", lambda: server.read("/v1/groups/g"))
         measure(server, "4 MiB of numbers, which are refused", lambda: server.post("/v1/nodes", numbers))
         measure(server, "metrics", lambda: server.read("/metrics"))
+        fill(server)
+        measure(server, "list 200,000 groups", lambda: server.read("/groups"))
+        measure(server, "the first 1,000 of them", lambda: server.read("/v1/groups"))
+        measure(server, "metrics", lambda: server.read("/metrics"))
+        measure(server, "find tasks of 900 kB", lambda: server.read("/v1/tasks?limit=1000&group=large"))
+        measure(server, "the same by text", lambda: server.read("/v1/tasks?text=nothing&group=large"))
+        measure(server, "list schedules of 900 kB", lambda: server.read("/v1/schedules?limit=1000"))
     finally:
         server.process.kill()
 

@@ -75,6 +75,12 @@ static inline bool identity_may(const struct identity *who, unsigned roles)
     return who->roles & (roles | ROLE_ADMIN);
 }
 
+/* Whether it may have commands run as it likes: a command may do so below its own node only. */
+static inline bool identity_may_run(const struct identity *who)
+{
+    return identity_may(who, ROLE_RUN) && !who->node;
+}
+
 /* Whether a pattern, which is a name, or a prefix and "*", stands for a name. */
 bool identity_matches(struct str pattern, struct str name);
 

@@ -87,7 +87,8 @@ int option_list_add(const struct option *o, const char *text, struct err_info *e
 
 bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 {
-    if (!*text || text[strspn(text, "0123456789")])
+    const char *digits = text + (min < 0 && *text == '-');
+    if (!*digits || digits[strspn(digits, "0123456789")])
         return false;
     errno = 0;
     long long number = strtoll(text, NULL, 10);
@@ -99,8 +100,13 @@ bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_numb
 
 int option_number(const struct option *o, const char *text, struct err_info *e)
 {
-    if (option_digits(text, o->min, o->max, o->target))
+    int64_t *number = o->target;
+    if (option_digits(text, o->min, o->max, number))
         return 0;
+    if (o->min < 0 && text[0] == '-' && option_digits(text + 1, -o->max, -o->min, number)) {
+        *number = -*number;
+        return 0;
+    }
     return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not a number from %" PRId64 " to %" PRId64,
                    text, o->min, o->max);
 }

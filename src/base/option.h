@@ -120,7 +120,7 @@ union option_value {
     char other[4096];
 };
 
-/* Decimal digits only: unlike strtoll, refuses spaces, signs and an empty text. */
+/* Decimal digits, after a minus if min is negative: refuses spaces, a plus and an empty text. */
 bool option_digits(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 
 #endif

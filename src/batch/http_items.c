@@ -2,6 +2,9 @@
 #include "batch/server.h"
 #include "server/sessions.h"
 
+/* A list ends behind the item that makes it this long. */
+enum { LIST_LEN_MAX = 1024 * 1024 };
+
 /* Data of a node that is not JSON is written as a string. */
 static void put_node(struct buf *b, struct batch_call *c, const char *name, struct str data)
 {
@@ -67,15 +70,17 @@ static int put_id(struct batch_request *d, enum batch_kind_id kind, const char *
 static int put_list(struct batch_request *d, const struct batch_filter *f,
                     const struct batch_item *items, size_t count)
 {
-    bool more = count > f->limit;
+    size_t shown = 0;
     batch_request_open_list(d, d->call.store->kinds[d->kind].plural);
-    for (size_t i = 0; i < count - more; i++)
-        put_item_json(&d->out, &d->call, &items[i]);
+    for (size_t len = 0; shown < count && shown < f->limit && len < f->len; shown++) {
+        put_item_json(&d->out, &d->call, &items[shown]);
+        len += batch_item_len(&items[shown]);
+    }
     json_close(&d->out, ']');
-    if (more && d->kind == BATCH_KIND_JOB)
-        json_member_int(&d->out, "next", (int64_t)(f->start + f->limit));
-    else if (more)
-        json_member_text(&d->out, "next", str_of(items[f->limit - 1].id));
+    if (shown < count && d->kind == BATCH_KIND_JOB)
+        json_member_int(&d->out, "next", (int64_t)(f->start + shown));
+    else if (shown < count)
+        json_member_text(&d->out, "next", str_of(items[shown - 1].id));
     json_close(&d->out, '}');
     return 0;
 }
@@ -87,10 +92,11 @@ BATCH_HANDLER(list_items)
                              .bid = in->batch,
                              .profile = in->profile,
                              .start = (size_t)in->start,
-                             .limit = d->kind >= BATCH_KIND_SMALL ? SIZE_MAX - 1
+                             .limit = d->kind >= BATCH_KIND_SMALL && !in->limit ? SIZE_MAX - 1
                                       : !in->limit || in->limit > BATCH_LIST_MAX
                                           ? BATCH_LIST_MAX
-                                          : (size_t)in->limit},
+                                          : (size_t)in->limit,
+                             .len = LIST_LEN_MAX},
                         one_more;
     struct batch_item one, *items;
     char bid[BATCH_ID_LEN + 1];
@@ -104,9 +110,9 @@ BATCH_HANDLER(list_items)
     if (in->state.p)
         TRY(batch_filter_state(&d->call, d->kind, in->state, &f));
     if (in->after.p) {
-        f.from = batch_id_number(BATCH_ID_BATCH, in->after) + 1;
+        f.from = batch_id_number(d->call.store->kinds[d->kind].prefix, in->after) + 1;
         if (!f.from)
-            return err_set(&d->why, DROVER_BAD_ARGUMENT, "'after' is not a batch");
+            return err_set(&d->why, DROVER_BAD_ARGUMENT, "'after' is no id of this list");
     }
     one_more = f;
     one_more.limit++;

@@ -29,6 +29,7 @@
     FIELD_INT(IN_QUERY, IN, limit, "limit", 0, INT64_MAX,                                          \
               "At most so many, and at most 10,000; 0: as many as that",                           \
               .preset = BATCH_LIST_DEFAULT)
+#define AFTER(what) FIELD_TEXT(IN_QUERY, IN, after, "after", 1, TEXT_MAX, "Only after this " what)
 #define VALUE                                                                                      \
     FIELD_JSON(IN_BODY | REQUIRED, IN, body, "", "any",                                            \
                "The value, or an object with a member of that name, and a token")
@@ -80,7 +81,7 @@ static const struct route ROUTES[] = {
      .reply = "batches:[Batch] next?:text", .errors = NOT_FOUND,
      ROUTE_IN(IN, STATE, LIMIT,
               FIELD_TEXT(IN_QUERY, IN, uuid, "uuid", 1, TEXT_MAX, "Only the one with this batchID"),
-              FIELD_TEXT(IN_QUERY, IN, after, "after", 1, TEXT_MAX, "Only after this batch"))},
+              AFTER("batch"))},
     {METHOD_POST, "/v1/batches/acquire", acquire_item, ROLE_WORK | ROUTE_WORKER, "Lock a batch",
      "acquireBatch", .reply = "batch:Batch|null token?:int", .errors = ACQUIRED,
      .example = "{\"session\": \"S\", \"for\": \"reporting\", \"wait\": 0}",
@@ -194,7 +195,10 @@ static const struct route ROUTES[] = {
               FIELD_JSON(IN_BODY | REQUIRED, IN, body, "", "object",
                          "The data of the token node, or {\"token\": {...}}"))},
     {METHOD_GET, "/v1/access/{queue}", list_items, ROLE_READ | ROUTE_WORKER, "List access items",
-     "listAccess", .reply = "access:[Access]", .errors = "503", ROUTE_IN(IN, QUEUE, STATE)},
+     "listAccess", .reply = "access:[Access] next?:text", .errors = "503",
+     ROUTE_IN(IN, QUEUE, STATE, AFTER("item"),
+              FIELD_INT(IN_QUERY, IN, limit, "limit", 0, INT64_MAX,
+                        "At most so many, and at most 10,000; 0: all of them"))},
     {METHOD_POST, "/v1/access/{queue}/acquire", acquire_item, ROLE_WORK | ROUTE_WORKER,
      "Lock an access item", "acquireAccess", .reply = "access:Access|null token?:int",
      .errors = ACQUIRED, .example = "{\"session\": \"S\", \"wait\": 0}",

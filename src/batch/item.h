@@ -47,7 +47,11 @@ struct batch_filter {
     struct str bid, profile; /* of jobs; p NULL: any */
     int64_t from;            /* the lowest number */
     size_t start, limit;     /* of the items that match; start only for jobs */
+    size_t len;              /* bytes: a list ends with the first item beyond; 0: no limit */
 };
+
+/* The bytes of an item that was read. */
+size_t batch_item_len(const struct batch_item *item);
 
 /*
  * Sets the state of a filter, or the unknown one. BAD_ARGUMENT if no job can be in such a state,

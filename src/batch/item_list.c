@@ -14,7 +14,21 @@ struct batch_listing {
     const struct batch_filter *f;
     struct batch_item *items;
     size_t count, skipped, cap;
+    size_t len, len_before; /* of the items; of all but the last one */
 };
+
+size_t batch_item_len(const struct batch_item *item)
+{
+    size_t len = 0;
+    for (int n = 0; item->kind->nodes[n]; n++)
+        len += item->nodes[n].len;
+    return len;
+}
+
+static bool is_full(const struct batch_listing *l)
+{
+    return l->count >= l->f->limit || (l->f->len && l->len_before >= l->f->len);
+}
 
 static bool has_profile(struct batch_call *c, const struct batch_item *j, struct str profile)
 {
@@ -55,6 +69,8 @@ static int list_one(struct batch_call *c, struct batch_listing *l, struct str id
             memcpy(more, l->items, l->count * sizeof *more);
         l->items = more;
     }
+    l->len_before = l->len;
+    l->len += batch_item_len(&i);
     l->items[l->count++] = i;
     return 0;
 }
@@ -66,7 +82,7 @@ static int list_names(struct batch_call *c, struct batch_listing *l,
     const struct batch_filter *f = l->f;
     bool any_state = f->state == BATCH_NO_STATE && !f->unknown.p,
          all_match = !f->profile.p && (!f->bid.p || any_state);
-    for (size_t i = 0; i < names->count && l->count < l->f->limit; i++) {
+    for (size_t i = 0; i < names->count && !is_full(l); i++) {
         struct str id = {names->names[i] + prefix, strlen(names->names[i]) - prefix};
         if (strlen(names->names[i]) != prefix + BATCH_ID_LEN ||
             batch_id_number(c->store->kinds[l->kind].prefix, id) < l->f->from)
@@ -82,7 +98,7 @@ static int list_names(struct batch_call *c, struct batch_listing *l,
 static int list_dir(struct batch_call *c, struct batch_listing *l, const char *dir, size_t prefix)
 {
     struct keeper_names names;
-    if (l->count >= l->f->limit)
+    if (is_full(l))
         return 0;
     TRY(batch_node_children(c, &names, NULL, "%s", dir));
     return list_names(c, l, &names, prefix);

@@ -17,6 +17,7 @@
 #include "base/uv_check.h"
 #include "dag/node.h"
 #include "dag/run_log.h"
+#include "dag/shell_words.h"
 
 /* Runs. */
 
@@ -118,11 +119,13 @@ static void start_run(struct agent *a, struct agent_run *r)
                               json_int_of(r->spec, "store"), r->node, r->attempt),
         .account = grant.account,
     };
+    const char *dir = cwd.len ? arena_text(&r->arena, cwd) : NULL, *const *envp = environment_make(
+                                                                       &r->arena, &e, ask.env);
     struct run_spec spec = {
-        .argv = ask.argv,
-        .envp = environment_make(&r->arena, &e, ask.env),
+        .argv = shell_skip(ask.argv, envp, dir, &grant, &r->arena),
+        .envp = envp,
         .token = e.token,
-        .cwd = cwd.len ? arena_text(&r->arena, cwd) : NULL,
+        .cwd = dir,
         .timeout_ms = json_int_of(r->spec, "timeout"),
         .grant = &grant,
     };
@@ -337,6 +340,13 @@ static int run_agent(const struct cmd_call *call)
     return status;
 }
 
+static int parse_label(const struct option *o, const char *text, struct err_info *e)
+{
+    if (*text == '=' || !strchr(text, '=') || !json_is_text(str_of(text)))
+        return err_set(e, DROVER_BAD_ARGUMENT, "'%s' is not NAME=VALUE", text);
+    return option_list_add(o, text, e);
+}
+
 const struct cmd cmd_agent = CMD_INIT(
     "agent", "run nodes on this machine for a server", NULL,
     "Runs nodes of the DAG on this machine, until it receives TERM or INT.",
@@ -351,6 +361,9 @@ const struct cmd cmd_agent = CMD_INIT(
          option_span, &agent.lease_ms, 500, 3600 * 1000},
         {"grace", "TIME", "Time between TERM and KILL. Default: 5s.", option_span, &agent.grace_ms,
          0, 3600 * 1000},
+        {"label", "NAME=VALUE",
+         "Something that `drover agents` shows. May be given more than once.", parse_label,
+         &agent.labels, .flags = OPTION_LIST},
         {"log-dir", "DIR",
          "Keep the full output of commands in this directory, one file per run: NODE-TRY.log.",
          option_text, &agent.log_dir},

@@ -60,7 +60,8 @@ struct agent {
     const char *groups[AGENT_GROUPS_MAX];
     uint32_t group_count, jobs_max;
     int64_t lease_ms, grace_ms;
-    const char *log_dir; /* NULL: none */
+    struct option_list labels; /* NAME=VALUE */
+    const char *log_dir;       /* NULL: none */
     struct policy policy;
 
     struct client_config config;
@@ -80,6 +81,7 @@ struct agent {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t cond;
     bool stopping, finishing; /* finishing: all runs are over, the sender must stop */
+    bool draining;            /* takes no more nodes, because the server says so */
     int64_t give_up_at;
     uint32_t busy;           /* runs, from the claim to the end */
     struct agent_run *runs;  /* the loop changes the list, with the lock */

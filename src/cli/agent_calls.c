@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -116,7 +117,7 @@ static void start_all(struct agent *a, struct str body)
 static uint32_t wait_for_job(struct agent *a)
 {
     LOCKED(&a->lock);
-    while (a->busy >= a->jobs_max && !a->stopping)
+    while ((a->busy >= a->jobs_max || a->draining) && !a->stopping)
         cond_wait_until(&a->cond, &a->lock, INT64_MAX);
     return a->stopping ? 0 : a->jobs_max - a->busy;
 }
@@ -243,27 +244,61 @@ static int64_t wait_for_kills(struct agent *a, int64_t after, int64_t wait_ms)
     return found ? next : after;
 }
 
-/* Waits until there are runs, and then sets when to renew them. False: the agent is stopped. */
-static bool wait_for_runs(struct agent *a, int64_t *due_ms)
+/* Says who this agent is, and learns whether it drains. A server that does not ask is no error. */
+static void announce(struct agent *a)
+{
+    CLEANUP(buf_release) struct buf body = {0};
+    struct client_reply reply;
+    char host[256] = "";
+    bool drain = false;
+    gethostname(host, sizeof host - 1);
+    json_open(&body, '{');
+    json_member_text(&body, "host", str_of(host));
+    json_member_texts(&body, "groups", a->groups, a->group_count);
+    json_member_int(&body, "jobs", a->jobs_max);
+    json_member_int(&body, "lease", a->lease_ms);
+    json_member_open(&body, "labels", '{');
+    for (size_t i = 0; i < a->labels.count; i++) {
+        size_t len = strcspn(a->labels.items[i], "=");
+        json_key_str(&body, (struct str){a->labels.items[i], len});
+        json_put_text(&body, str_of(a->labels.items[i] + len + 1));
+    }
+    json_close(&body, '}');
+    {
+        LOCKED(&a->lock);
+        json_member_bool(&body, "draining", a->draining);
+    }
+    json_close(&body, '}');
+    if (call(a, &a->renews, &reply, buf_text(&body), "PUT /v1/agents/%" PRId64, a->client) != 200 ||
+        json_get_bool(reply.json, "drain", &drain, NULL) != 1)
+        return;
+    LOCKED(&a->lock);
+    if (drain != a->draining)
+        log_info("agent: %s", drain ? "drains: takes no more nodes" : "takes nodes again");
+    a->draining = drain;
+    pthread_cond_broadcast(&a->cond);
+}
+
+/* Waits until there are runs, or until it is time. False: the agent is stopped. */
+static bool wait_for_runs(struct agent *a, int64_t due_ms)
 {
     LOCKED(&a->lock);
-    while (!a->runs && !a->stopping) {
-        cond_wait_until(&a->cond, &a->lock, INT64_MAX);
-        *due_ms = clock_boot_ms() + a->lease_ms / 3;
-    }
+    while (!a->runs && !a->stopping && clock_boot_ms() < due_ms)
+        cond_wait_until(&a->cond, &a->lock, due_ms);
     return !a->stopping;
 }
 
 void *agent_renew_main(void *arg)
 {
     struct agent *a = arg;
-    int64_t due_ms = clock_boot_ms() + a->lease_ms / 3, after = 0;
-    while (wait_for_runs(a, &due_ms)) {
+    int64_t due_ms = clock_boot_ms(), after = 0;
+    while (wait_for_runs(a, due_ms)) {
         int64_t now = clock_boot_ms();
         if (now >= due_ms) {
             renew_all(a);
+            announce(a);
             due_ms = now + a->lease_ms / 3;
-            now = clock_boot_ms();
+            continue;
         }
         after = wait_for_kills(a, after, due_ms > now ? due_ms - now : 0);
     }

@@ -361,7 +361,7 @@ static const struct cmd *const ACCESS_COMMANDS[] = {
              "/v1/access/{1}", ":2", .print = verb_print_word),
     VERB_CMD("access ls", "list access items", "small|large", "Lists access items.",
              CMD_OPTIONS(STATE_OPTION), "GET", "/v1/access/{1}", .list = "access",
-             .columns = ACCESS),
+             .page = {"after", 1000, 0}, .columns = ACCESS),
     VERB_CMD("access show", "show an access item", "small|large ID", "Shows an access item.", NULL,
              "GET", "/v1/access/{1}/{2}", .print = verb_print_members),
     VERB_CMD("access acquire", "acquire an access item", "small|large",

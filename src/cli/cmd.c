@@ -55,6 +55,15 @@ static const struct option CLIENT_OPTIONS[] = {
     {"json", NULL, "Print the server's reply, as JSON.", option_flag, &client.json},
 };
 
+static bool has_option(const struct option *rows, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(rows[i].name, name))
+            return true;
+    return false;
+}
+
+/* An option of the command hides one for the server: 'drover add --key' is the key of a task. */
 size_t cmd_all_options(const struct cmd *c, struct option all[static CMD_OPTIONS_MAX])
 {
     static const size_t counts[] = {[CMD_LOCAL] = 0, [CMD_REMOTE] = 5, [CMD_JSON] = 6};
@@ -64,8 +73,10 @@ size_t cmd_all_options(const struct cmd *c, struct option all[static CMD_OPTIONS
     if (c->more_options)
         count += c->more_options(all + count);
     assert(count + 6 <= CMD_OPTIONS_MAX);
+    size_t own = count;
     for (size_t i = 0; i < counts[c->client]; i++)
-        all[count++] = CLIENT_OPTIONS[i];
+        if (!has_option(all, own, CLIENT_OPTIONS[i].name))
+            all[count++] = CLIENT_OPTIONS[i];
     return count;
 }
 

@@ -139,10 +139,11 @@ static void zsh_operands(const struct cmd *c)
     printf("  '%s') list=(", c->name);
     for (const struct cmd *const *sub = next_commands(c); *sub; sub++)
         zsh_item("", cmd_word(*sub), (*sub)->summary);
-    printf(")%s", kind == KIND_WORDS    ? "; compadd --"
-                  : kind == KIND_FILES  ? "; _files"
-                  : kind == KIND_GROUPS ? "; compadd -- ${(f)\"$(drover groups 2>/dev/null)\"}"
-                                        : "");
+    printf(")%s", kind == KIND_WORDS   ? "; compadd --"
+                  : kind == KIND_FILES ? "; _files"
+                  : kind == KIND_GROUPS
+                      ? "; compadd -- ${(f)\"$(drover groups --names 2>/dev/null)\"}"
+                      : "");
     if (kind == KIND_WORDS)
         print_words(c->operands);
     printf(" ;;\n");
@@ -187,7 +188,7 @@ static const struct part BASH[] = {
      "  fi\n"
      "  case \"$kind\" in\n"
      "  files) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
-     "  groups) words+=\" $(drover groups 2>/dev/null)\" ;;\n"
+     "  groups) words+=\" $(drover groups --names 2>/dev/null)\" ;;\n"
      "  esac\n"
      "  COMPREPLY+=($(compgen -W \"$words\" -- \"$cur\"))\n"
      "}\n"

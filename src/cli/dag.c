@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "cli/task_show.h"
 #include "cli/verb.h"
 #include "dag/node.h"
 
@@ -68,7 +69,7 @@ int follow_output(struct client *c, struct dag_output *f, int64_t wait_ms, bool 
 
 static const char *exec_group, *exec_cwd, *exec_user;
 static struct limits exec_limits;
-static int64_t exec_timeout_ms;
+static int64_t exec_timeout_ms, exec_agent_ms;
 
 static void put_exec(struct buf *b, int count, char **words)
 {
@@ -148,6 +149,8 @@ static int run_exec(const struct cmd_call *call)
     struct client_reply reply;
     char id[24];
     TRY(client_open(&c, &call->client));
+    if (exec_group)
+        TRY(agents_wait(&c, exec_group, exec_agent_ms));
     put_exec(&body, call->count, call->operands);
     TRY(client_call(&c, &reply, buf_text(&body), "POST /v1/nodes"));
     struct str text = json_text_of(reply.json ? reply.json->first : NULL, "id");
@@ -159,15 +162,19 @@ const struct cmd cmd_exec = CMD_INIT(
     "exec", "run one command as a node", "-- COMMAND [ARGUMENT]...",
     "Runs one command as a node, prints its output, and ends with its exit status. An\n"
     "interrupt (Ctrl-C) kills the node.",
-    CMD_OPTIONS({"group", "GROUP", "Run it on an agent of this group. Default: drover/run.",
-                 option_text, &exec_group},
-                {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
-                 &exec_cwd},
-                {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
-                 &exec_timeout_ms, 1, INT32_MAX},
-                {"user", "USER", "Run it as this user, if the server permits that.", option_text,
-                 &exec_user},
-                LIMIT_OPTIONS(exec_limits)),
+    CMD_OPTIONS(
+        {"group", "GROUP", "Run it on an agent of this group. Default: drover/run.", option_text,
+         &exec_group},
+        {"wait-for-agent", "TIME",
+         "Wait so long for an agent of the group. Default: if there is none, it is not run.",
+         option_span, &exec_agent_ms, 0, INT32_MAX},
+        {"cwd", "DIR", "Run it in this directory. Default: the current one.", option_text,
+         &exec_cwd},
+        {"timeout", "TIME", "Kill it after this time (500ms, 30s, 5m).", option_span,
+         &exec_timeout_ms, 1, INT32_MAX},
+        {"user", "USER", "Run it as this user, if the server permits that.", option_text,
+         &exec_user},
+        LIMIT_OPTIONS(exec_limits)),
     CMD_REMOTE, run_exec);
 
 /* nodes */
@@ -337,14 +344,39 @@ static int status_of_states(const struct json *list)
     return CMD_OK;
 }
 
-const struct cmd cmd_wait = VERB_INIT(
-    "wait", "wait until nodes or runs have ended", "NODE|RUN...",
-    "Waits until all of these nodes and runs have ended, and prints their states. The exit status\n"
-    "is 0 if every one is finished or skipped.",
-    CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.", option_span, NULL,
-                 0, INT32_MAX}),
-    "GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS, .print = print_states,
-    .status = status_of_states);
+/* task:ID and first:ID are tasks, anything else is a node or a run. */
+static bool is_task(const char *operand)
+{
+    return !strncmp(operand, "task:", 5) || !strncmp(operand, "first:", 6);
+}
+
+static int run_wait(const struct cmd_call *call)
+{
+    int tasks = 0;
+    for (int i = 0; i < call->count; i++)
+        tasks += is_task(call->operands[i]);
+    if (!tasks)
+        return verb_run(call);
+    if (tasks < call->count)
+        return cmd_usage_error(call->cmd, "nodes and tasks do not go together");
+    return task_wait(call, verb_value(call, "timeout"));
+}
+
+const struct cmd cmd_wait = {
+    .name = "wait",
+    .summary = "wait until nodes, runs or tasks have ended",
+    .operands = "NODE|RUN|TASK...",
+    .about =
+        "Waits until all of these nodes and runs, or tasks, have ended, and prints their states.\n"
+        "task:ID is a task, and so is first:ID, by its first id. The exit status is 0 if every\n"
+        "node and run is finished or skipped, every task done.",
+    .options = CMD_OPTIONS({"timeout", "TIME", "Wait at most this long. Default: forever.",
+                            option_span, NULL, 0, INT32_MAX}),
+    .client = CMD_JSON,
+    .run = run_wait,
+    .verb = &(const struct verb){"GET", "/v1/scheduler/wait?id={*}", .flags = VERB_WAITS,
+                                 .print = print_states, .status = status_of_states},
+};
 
 const struct cmd cmd_kill =
     VERB_INIT("kill", "kill nodes or runs", "NODE|RUN...",

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "cli/graph_file.h"
 #include "cli/http_client.h"
 
 /*
@@ -25,6 +26,15 @@ void dag_print_nodes(const struct json *list);
 
 /* Whether an operand names a run, and not a node: an id, or RUN/NAME. */
 bool dag_names_run(const char *operand);
+
+/*
+ * Reads a graph; "-" is standard input. f->cwd and f->env may be set before; without cwd, commands
+ * run in the directory of the file. Prints the errors. Exit status.
+ */
+int dag_read_graph(struct graph_file *f, const char *path);
+
+/* Whether an agent serves a group; waits for one so long. Prints the error. Exit status. */
+int agents_wait(struct client *c, const char *group, int64_t wait_ms);
 
 /* From now on this signal is counted instead of ending the process. */
 void interrupts_catch(int number);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/option.h"
+#include "cli/dag.h"
 #include "cli/graph_file.h"
 #include "cli/run_follow.h"
 #include "cli/term.h"
@@ -104,22 +105,21 @@ static const char *base_name(struct arena *a, const char *path)
 }
 
 /*
- * Where commands run: --cwd, else the directory of the file, or the current one for standard input.
- * An absolute path. Exit status.
+ * Where commands run: what was asked for, else the directory of the file, or the current one for
+ * standard input. An absolute path. Exit status.
  */
-static int find_cwd(struct graph_run *r, const char *path)
+static int find_cwd(struct graph_file *f, const char *path)
 {
-    const char *slash = strrchr(path, '/'), *dir = r->cwd ? r->cwd : ".";
+    const char *slash = strrchr(path, '/'), *dir = f->cwd ? f->cwd : ".";
     char found[PATH_MAX];
-    if (!r->cwd && slash && strcmp(path, "-") != 0)
-        dir = slash == path
-                  ? "/"
-                  : arena_text(&r->file.arena, (struct str){path, (size_t)(slash - path)});
+    if (!f->cwd && slash && strcmp(path, "-") != 0)
+        dir =
+            slash == path ? "/" : arena_text(&f->arena, (struct str){path, (size_t)(slash - path)});
     if (!realpath(dir, found))
         return client_error("%s: %s", dir, strerror(errno));
     if (!json_is_text(str_of(found)))
         return client_misuse("the directory %s is not UTF-8 text", found);
-    r->file.cwd = arena_text(&r->file.arena, str_of(found));
+    f->cwd = arena_text(&f->arena, str_of(found));
     return CMD_OK;
 }
 
@@ -144,13 +144,10 @@ static int read_env(struct graph_run *r)
     return CMD_OK;
 }
 
-/* Reads a graph; "-" is standard input. Prints the errors. Exit status. */
-static int read_file(struct graph_run *r, const char *path)
+int dag_read_graph(struct graph_file *f, const char *path)
 {
     CLEANUP(buf_release) struct buf b = {0};
-    struct graph_file *f = &r->file;
-    TRY(find_cwd(r, path));
-    TRY(read_env(r));
+    TRY(find_cwd(f, path));
     if (client_read_file(path, FILE_LEN_MAX, &b))
         return CMD_USAGE;
     struct str text = arena_take(&f->arena, &b);
@@ -191,7 +188,9 @@ static int run_graph(struct graph_run *r, const struct cmd_call *call)
     const char *id;
     if (r->profile && r->detach)
         return cmd_usage_error(call->cmd, "--profile and --detach exclude each other");
-    TRY(read_file(r, call->operands[0]));
+    r->file.cwd = r->cwd;
+    TRY(read_env(r));
+    TRY(dag_read_graph(&r->file, call->operands[0]));
     if (r->dot || r->mermaid || (r->dry_run && !r->resume))
         return print_file(r);
     TRY(client_open(&r->c, &call->client));
@@ -201,6 +200,8 @@ static int run_graph(struct graph_run *r, const struct cmd_call *call)
         return print_file(r);
     if (r->profile && !(trace = fopen(r->profile, "we"))) /* before anything runs */
         return client_error("%s: %s", r->profile, strerror(errno));
+    if (!r->detach)
+        run_follow_signals();
     TRY(submit(r, &id));
     if (!id) {
         term_say("Nothing left to do.");

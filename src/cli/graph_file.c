@@ -128,12 +128,8 @@ static const struct json *find_word(const struct graph_file *f, const struct gra
 static bool is_number(struct graph_file *f, const struct json *v, int64_t *ret_number)
 {
     const char *text = v->kind == JSON_TEXT ? arena_text(&f->arena, v->text) : "";
-    bool negative = *text == '-';
     *ret_number = v->kind == JSON_INT ? v->number : 0;
-    if (v->kind == JSON_INT || !option_digits(text + negative, 0, INT32_MAX, ret_number))
-        return v->kind == JSON_INT;
-    *ret_number = negative ? -*ret_number : *ret_number;
-    return true;
+    return v->kind == JSON_INT || option_digits(text, INT32_MIN, INT32_MAX, ret_number);
 }
 
 static void check_words(struct graph_file *f, struct graph_node *n)

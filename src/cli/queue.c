@@ -101,7 +101,7 @@ static int add_all(struct post *p)
     for (int i = 1; i < p->call->count; i++)
         TRY(add_message(p, str_of(p->call->operands[i])));
     if (p->call->count == 1)
-        TRY(verb_read_lines(add_line, p));
+        TRY(verb_read_lines(NULL, add_line, p));
     return send_messages(p);
 }
 

@@ -451,15 +451,20 @@ static int follow(struct follow *f)
     return f->killed;
 }
 
-int run_follow(struct client *c, const char *run, const struct follow_options *o)
+void run_follow_signals(void)
 {
     struct sigaction term = {.sa_handler = on_term};
+    interrupts_catch(SIGINT);
+    sigaction(SIGTERM, &term, NULL);
+}
+
+int run_follow(struct client *c, const char *run, const struct follow_options *o)
+{
     struct follow f = {.c = c, .o = o, .run = run};
     struct client_reply reply;
     f.columns = term_columns(stderr);
     f.coloured = term_has_colour(stderr);
-    interrupts_catch(SIGINT);
-    sigaction(SIGTERM, &term, NULL);
+    run_follow_signals();
     int status =
         ask(&f, &reply, arena_printf(&c->arena, "GET /v1/runs/%s", client_quote(c, str_of(run))));
     if (!status) {

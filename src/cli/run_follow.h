@@ -26,6 +26,9 @@ enum { FOLLOW_KILL, FOLLOW_DETACH };
             option_choice, &(target)                                                               \
     }
 
+/* Signals are for the run from now on: before it is submitted, so that none of them is lost. */
+void run_follow_signals(void);
+
 /* The id of a run, or its name. Exit status: 0 if no node failed or was killed, or on detaching. */
 int run_follow(struct client *c, const char *run, const struct follow_options *o);
 

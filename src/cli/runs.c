@@ -1,4 +1,4 @@
-/* drover runs, show, rm, prune. */
+/* drover runs, show, edit, rm, prune. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -88,6 +88,29 @@ const struct cmd cmd_show =
              "Shows a node: what it is, its state, why it waits, and its data; or a run and its\n"
              "nodes.",
              NULL, CMD_JSON, run_show);
+
+/* edit */
+
+static int print_edited(const struct json *metadata)
+{
+    dag_print_nodes(
+        &(struct json){.kind = JSON_LIST, .count = 1, .first = (struct json *)metadata});
+    return CMD_OK;
+}
+
+const struct cmd cmd_edit = VERB_INIT(
+    "edit", "change a node that has not started", "NODE",
+    "Changes parts of a node that has not started. What is not given stays.",
+    CMD_OPTIONS({"parent", "NODE",
+                 "Wait for this node, and no longer for those before. May be given more than\n"
+                 "once; root: for none.",
+                 option_list_add},
+                {"when", "success|failure|always", "How they have to end.", option_choice},
+                {"priority", "N", "Nodes with a higher one start first.", option_number, NULL,
+                 INT32_MIN, INT32_MAX},
+                {"group", "GROUP", "The group of agents that runs it.", option_text},
+                {"name", "NAME", "Its name.", option_text}),
+    "PATCH", "/v1/nodes/{1}", .print = print_edited);
 
 /* rm */
 

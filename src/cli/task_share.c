@@ -1,4 +1,4 @@
-/* The client id in its file, and reading the task store: drover ls, groups, group, task. */
+/* The client id: named, in its file, or of the terminal session. What requests and tables share. */
 #include "cli/task_share.h"
 
 #include <errno.h>
@@ -8,20 +8,25 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "base/fs.h"
 #include "base/random.h"
+#include "client/task_client.h"
 
-enum { LIMIT_DEFAULT = 1000 };
+enum { STAT_STARTED = 22 }; /* the field of /proc/PID/stat */
 
 int64_t task_clientid;
 
-static void id_path(struct buf *b)
+/* False: there is no home. */
+static bool id_path(struct buf *b)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     if (state && state[0] == '/')
         buf_printf(b, "%s/drover-client-id", state);
-    else
-        buf_printf(b, "%s/.local/state/drover-client-id", home && home[0] == '/' ? home : "");
+    else if (home && home[0] == '/')
+        buf_printf(b, "%s/.local/state/drover-client-id", home);
+    return b->len > 0;
 }
 
 /* 0, or errno; EINVAL when the file holds something else. */
@@ -55,20 +60,45 @@ static int make_id(char *path)
     return errnum;
 }
 
+/*
+ * The same id for all commands of a terminal session, and of a script with a session of its own,
+ * without a file: a hash of what names the session until the next boot. Its number alone does not,
+ * because numbers of processes are used again, and containers count for themselves.
+ */
+static int64_t session_id(void)
+{
+    CLEANUP(buf_release) struct buf name = {0};
+    char line[1024] = "", path[64];
+    pid_t session = getsid(0);
+    buf_printf(&name, "%ld %ld", (long)session, (long)getuid());
+    if (!client_first_line("/proc/sys/kernel/random/boot_id", line, sizeof line))
+        buf_printf(&name, " %s", line);
+    ssize_t len = readlink("/proc/self/ns/pid", line, sizeof line);
+    buf_put(&name, line, len > 0 ? (size_t)len : 0);
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)session);
+    const char *at = client_first_line(path, line, sizeof line) ? NULL : strrchr(line, ')');
+    for (int field = 2; at && field < STAT_STARTED; field++)
+        at = strchr(at + 1, ' ');
+    if (at) /* when the leader of the session was started */
+        buf_put(&name, at, 1 + strcspn(at + 1, " "));
+    return (int64_t)(XXH3_64bits(name.p, name.len) >> (64 - 53)) | 1;
+}
+
 static int read_or_make_id(void)
 {
     CLEANUP(buf_release) struct buf path = {0};
-    id_path(&path);
-    buf_text(&path);
-    int errnum = read_id(path.p, &task_clientid);
-    if (errnum == ENOENT) {
-        errnum = make_id(path.p);
-        errnum = errnum ? errnum : read_id(path.p, &task_clientid);
+    int errnum = ENOENT;
+    if (id_path(&path)) {
+        buf_text(&path);
+        errnum = read_id(path.p, &task_clientid);
+        if (errnum == ENOENT && !make_id(path.p))
+            errnum = read_id(path.p, &task_clientid);
     }
-    if (!errnum)
-        return CMD_OK;
-    return client_error("no client id in %s: %s; give one with --client-id", path.p,
-                        errnum == EINVAL ? "not a number" : strerror(errnum));
+    if (errnum == EINVAL)
+        return client_error("no client id in %s: not a number; give one with --client-id", path.p);
+    if (errnum)
+        task_clientid = session_id();
+    return CMD_OK;
 }
 
 int task_find_clientid(void)
@@ -82,141 +112,79 @@ int task_find_clientid(void)
     return CMD_OK;
 }
 
-/* Tasks. */
+/* Requests. */
 
-const struct verb_column TASK_COLUMNS[] = {
-    {{"ID", true}, "id", VERB_NUMBER},
-    {{"GROUP"}, "group"},
-    {{"STATE"}, "timespec", VERB_OWNED},
-    {{"SINCE/UNTIL"}, "timespec", VERB_TIME, .colour = TERM_DIM},
-    {{"OWNER", true}, "ownerid", VERB_NUMBER, .colour = TERM_DIM},
-    {{"DATA"}, "data"},
-    {{0}},
-};
+/* With a requestid a request can be repeated when its reply is lost. */
+void task_put_requestid(struct client *c, struct buf *b)
+{
+    char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
+    c->repeatable = true;
+    random_hex(requestid, TASK_CLIENT_REQUESTID_LEN);
+    json_member_text(b, "requestid", str_of(requestid));
+}
 
-int task_put_ids(const struct cmd_call *call, struct buf *b)
+void task_open_body(struct client *c, struct buf *b)
+{
+    json_open(b, '{');
+    json_member_int(b, "clientid", task_clientid);
+    task_put_requestid(c, b);
+}
+
+/* Ids. */
+
+int task_check_ids(const struct cmd_call *call)
 {
     int64_t id;
     for (int i = 0; i < call->count; i++) {
-        if (!option_digits(call->operands[i], 1, INT64_MAX, &id))
-            return cmd_usage_error(call->cmd, "'%s' is not the id of a task", call->operands[i]);
-        buf_printf(b, "%s%" PRId64, i ? "," : "", id);
+        const char *text = call->operands[i];
+        if (!option_digits(text + (strncmp(text, "first:", 6) ? 0 : 6), 1, INT64_MAX, &id))
+            return cmd_usage_error(call->cmd, "'%s' is not the id of a task", text);
     }
     return CMD_OK;
 }
 
-int task_read(struct client *c, const struct cmd_call *call, struct client_reply *ret_reply)
+void task_put_id(struct buf *b, const char *id)
 {
-    CLEANUP(buf_release) struct buf ids = {0};
-    TRY(task_put_ids(call, &ids));
-    TRY(client_call(c, ret_reply, NULL, "GET /tasks/%s", buf_text(&ids)));
-    const struct json *v = ret_reply->json;
-    if (!v || v->kind != JSON_LIST || v->count != (size_t)call->count)
-        return client_error("%s did not reply with a list", transport_server(c->transport));
-    return CMD_OK;
-}
-
-const struct cmd cmd_groups = VERB_INIT("groups", "list the groups that have tasks", NULL,
-                                        "Lists the groups that have tasks, one per line.", NULL,
-                                        "GET", "/groups", .print = verb_print_words);
-
-const struct cmd cmd_group = VERB_INIT(
-    "group", "list the tasks of one group", "GROUP",
-    "Lists the tasks of a group that can be claimed.",
-    CMD_OPTIONS({"limit", "N", "At most N. Default: 0, all.", option_number, NULL, 0, INT32_MAX},
-                {"owned", NULL, "Also tasks that are owned.", option_flag}),
-    "GET", "/group/{1}", .list = "", .columns = TASK_COLUMNS);
-
-/* ls */
-
-static int64_t limit = LIMIT_DEFAULT;
-static bool available;
-
-/* Appends up to *left tasks of a group, and counts them down; below 0: there are more. */
-static int list_group(struct client *c, struct str group, struct buf *tasks, int64_t *left)
-{
-    struct client_reply reply;
-    TRY(client_call(c, &reply, NULL, "GET /group/%s?owned=%d&limit=%" PRId64,
-                    client_quote(c, group), !available, *left + 1));
-    json_each(task, json_list(reply.json))
-        if (--*left >= 0)
-            json_put_raw(tasks, task->raw);
-    return CMD_OK;
-}
-
-/* Whether name is a GROUP, or one of those in which its tasks wait for another attempt. */
-static bool is_listed(struct str name, const struct cmd_call *call)
-{
-    for (int i = 0; i < call->count; i++) {
-        struct str group = str_of(call->operands[i]),
-                   tail = {name.p + group.len, name.len - group.len};
-        if (str_starts(name, group) && (!tail.len || str_starts(tail, STR("/retry/"))))
-            return true;
-    }
-    return !call->count;
-}
-
-static int run_ls(const struct cmd_call *call)
-{
-    CLEANUP(client_close) struct client c = {0};
-    CLEANUP(buf_release) struct buf tasks = {0};
-    struct client_reply groups;
-    struct err_info e;
-    int64_t left = limit ? limit : INT64_MAX - 1;
-    TRY(client_open(&c, &call->client));
-    TRY(client_call(&c, &groups, NULL, "GET /groups"));
-    json_open(&tasks, '[');
-    json_each(name, json_list(groups.json))
-        if (left >= 0 && name->kind == JSON_TEXT && is_listed(name->text, call))
-            TRY(list_group(&c, name->text, &tasks, &left));
-    json_close(&tasks, ']');
-    if (call->client.json)
-        term_line(stdout, buf_str(&tasks), ESCAPE_JSON);
+    if (id[0] == 'f')
+        json_put_text(b, str_of(id));
     else
-        verb_print_columns(json_parse(&c.arena, buf_str(&tasks), &e), TASK_COLUMNS);
-    if (left < 0)
-        client_error("there are more than %" PRId64 ": use --limit", limit);
+        json_put_int(b, strtoll(id, NULL, 10));
+}
+
+void task_put_ids(const struct cmd_call *call, struct buf *b, const char *member)
+{
+    json_member_open(b, member, '[');
+    for (int i = 0; i < call->count; i++)
+        task_put_id(b, call->operands[i]);
+    json_close(b, ']');
+}
+
+/* Replies. */
+
+const struct verb_column TASK_COLUMNS[] = {
+    {{"ID", true}, "id", VERB_NUMBER}, {{"GROUP"}, "group"},
+    {{"STATE"}, "state", VERB_STATE},  {{"SINCE/UNTIL"}, "timespec", VERB_TIME, .colour = TERM_DIM},
+    {{"DATA"}, NULL, VERB_DATA},       {{0}},
+};
+
+const struct verb_column TASK_WIDE[] = {
+    {{"ID", true}, "id", VERB_NUMBER},
+    {{"FIRST", true}, "first", VERB_NUMBER, .colour = TERM_DIM},
+    {{"GROUP"}, "group"},
+    {{"STATE"}, "state", VERB_STATE},
+    {{"SINCE/UNTIL"}, "timespec", VERB_TIME, .colour = TERM_DIM},
+    {{"PRIORITY", true}, "priority", VERB_NUMBER},
+    {{"FAILED", true}, "attempts", VERB_FAILURES},
+    {{"OWNER", true}, "ownerid", VERB_NUMBER, .colour = TERM_DIM},
+    {{"KEY"}, "key", .otherwise = "-"},
+    {{"ERROR"}, "error", .otherwise = "-"},
+    {{"DATA"}, NULL, VERB_DATA},
+    {{0}},
+};
+
+int task_print_ids(const struct json *reply)
+{
+    json_each(task, json_list(json_get(reply, "tasks")))
+        printf("%" PRId64 "\n", json_int_of(task, "id"));
     return CMD_OK;
 }
-
-const struct cmd cmd_ls = CMD_INIT(
-    "ls", "list tasks", "[GROUP...]",
-    "Lists the tasks of the groups, owned or not, including those that wait for another\n"
-    "attempt in GROUP/retry/N; without GROUP, all tasks.",
-    CMD_OPTIONS(
-        {"limit", "N", "At most N; 0: all. Default: 1000.", option_number, &limit, 0, INT32_MAX},
-        {"available", NULL, "Only tasks that nobody owns.", option_flag, &available}),
-    CMD_JSON, run_ls);
-
-/* task */
-
-static bool data_only;
-
-static int run_task(const struct cmd_call *call)
-{
-    CLEANUP(client_close) struct client c = {0};
-    struct client_reply reply;
-    int status = CMD_OK, i = 0;
-    TRY(client_open(&c, &call->client));
-    TRY(task_read(&c, call, &reply));
-    if (call->client.json)
-        client_print_json(&reply);
-    else if (!data_only)
-        verb_print_columns(reply.json, TASK_COLUMNS);
-    json_each(task, reply.json) {
-        struct str data = json_text_of(task, "data");
-        if (data_only && !call->client.json)
-            term_write(stdout, data, ESCAPE_LINES);
-        if (task->kind == JSON_NULL)
-            status = client_error("no task %s", call->operands[i]);
-        i++;
-    }
-    return status;
-}
-
-const struct cmd cmd_task =
-    CMD_INIT("task", "show tasks by their ids", "ID...",
-             "Shows tasks by their ids. Exit status 1: one of them does not exist.",
-             CMD_OPTIONS({"data", NULL, "Print only the data; unchanged, unless on a terminal.",
-                          option_flag, &data_only}),
-             CMD_JSON, run_task);

@@ -26,7 +26,7 @@ struct request {
 
 /* Options. */
 
-static const struct cmd_value *find_value(const struct cmd_call *call, const char *name)
+const struct cmd_value *verb_value(const struct cmd_call *call, const char *name)
 {
     for (size_t i = 0; call->cmd->options && call->cmd->options[i].name; i++)
         if (!strcmp(call->cmd->options[i].name, name))
@@ -36,8 +36,14 @@ static const struct cmd_value *find_value(const struct cmd_call *call, const cha
 
 static int64_t number_of(const struct cmd_call *call, const char *name, int64_t otherwise)
 {
-    const struct cmd_value *v = find_value(call, name);
+    const struct cmd_value *v = verb_value(call, name);
     return v && v->given ? v->number : otherwise;
+}
+
+static bool is_wide(const struct cmd_call *call)
+{
+    const struct cmd_value *v = verb_value(call, "wide");
+    return v && v->given;
 }
 
 /* The timeout of a session goes into the request that opens it; pages have values of their own. */
@@ -46,7 +52,8 @@ static bool is_sent(const struct request *r, size_t i)
     const char *name = r->call->cmd->options[i].name, *page = r->verb->page.by;
     bool of_session = r->verb->flags & VERB_SESSION && !strcmp(name, "timeout"),
          of_page = page && (!strcmp(name, "limit") || (r->next && !strcmp(name, page)));
-    return r->call->values[i].given && !of_session && !of_page;
+    bool is_local = r->call->cmd->options[i].flags & VERB_LOCAL;
+    return r->call->values[i].given && !is_local && !of_session && !of_page;
 }
 
 static bool is_number(const struct option *o)
@@ -124,6 +131,12 @@ static void put_path(const struct request *r, struct buf *b)
             buf_printf(b, "%c%s=%s", mark, options[i].name, client_quote(r->client, str_of(text)));
             mark = '&';
         }
+    if (has_query(r->verb) && r->verb->body && r->call->count) {
+        size_t len = strcspn(r->verb->body, "=");
+        buf_printf(b, "%c%.*s=", mark, (int)len, r->verb->body);
+        put_operands(r, b, r->verb->body + len + 1);
+        mark = '&';
+    }
     if (r->verb->page.by)
         buf_printf(b, "%climit=%" PRId64, mark, r->limit);
     if (r->next)
@@ -132,13 +145,19 @@ static void put_path(const struct request *r, struct buf *b)
 
 /* The body. */
 
-int verb_read_lines(int (*fn)(void *arg, struct str line), void *arg)
+int verb_read_lines(const char *file, int (*fn)(void *arg, struct str line), void *arg)
 {
     CLEANUP(mem_free) char *line = NULL;
+    FILE *in = file ? fopen(file, "re") : stdin;
     size_t cap = 0;
-    for (ssize_t len; (len = getline(&line, &cap, stdin)) >= 0;)
-        TRY(fn(arg, (struct str){line, (size_t)len - (len && line[len - 1] == '\n')}));
-    return ferror(stdin) ? client_error("standard input: %s", strerror(errno)) : CMD_OK;
+    int status = CMD_OK;
+    for (ssize_t len; in && !status && (len = getline(&line, &cap, in)) >= 0;)
+        status = fn(arg, (struct str){line, (size_t)len - (len && line[len - 1] == '\n')});
+    if (!in || (!status && ferror(in)))
+        status = client_error("%s: %s", file ? file : "standard input", strerror(errno));
+    if (in && file)
+        fclose(in);
+    return status;
 }
 
 /* It is checked here so that the message is about the operand, not about the body. */
@@ -280,7 +299,7 @@ int verb_print(const struct cmd_call *call, const struct client_reply *reply, ve
 static int print_reply(const struct request *r, const struct client_reply *reply)
 {
     const struct verb *v = r->verb;
-    const struct cmd_value *named = find_value(r->call, "session");
+    const struct cmd_value *named = verb_value(r->call, "session");
     bool acquires = v->flags & VERB_ACQUIRE, json = r->call->client.json;
     const struct json *first = reply->json ? reply->json->first : NULL;
     verb_session = r->opened ? r->opened : named ? named->text : NULL;
@@ -294,7 +313,8 @@ static int print_reply(const struct request *r, const struct client_reply *reply
     else if (json || v->print)
         TRY(verb_print(r->call, reply, v->print));
     else if (v->columns)
-        verb_print_columns(*v->list ? json_get(reply->json, v->list) : reply->json, v->columns);
+        verb_print_columns(*v->list ? json_get(reply->json, v->list) : reply->json,
+                           is_wide(r->call) ? v->wide : v->columns);
     else if (acquires)
         print_acquired(reply->json, verb_session);
     return v->status ? v->status(reply->json) : CMD_OK;
@@ -407,7 +427,7 @@ static int send_all(const struct request *all)
 /* Some kinds of locks belong to a session, others do not. */
 static bool needs_session(const struct request *r)
 {
-    const struct cmd_value *named = find_value(r->call, "session");
+    const struct cmd_value *named = verb_value(r->call, "session");
     if (!(r->verb->flags & VERB_SESSION) || named->text)
         return false;
     return !r->verb->session_for || strstr(r->verb->session_for, r->call->operands[0]);
@@ -428,7 +448,7 @@ int verb_run(const struct cmd_call *call)
     CLEANUP(client_close) struct client c = {0};
     struct request r = {.call = call, .verb = call->cmd->verb, .client = &c};
     struct client_reply reply;
-    if (r.verb->requires && !find_value(call, r.verb->requires)->given)
+    if (r.verb->requires && !verb_value(call, r.verb->requires)->given)
         return cmd_usage_error(call->cmd, "missing option: --%s", r.verb->requires);
     TRY(client_open(&c, &call->client));
     c.wait_ms = r.verb->flags & VERB_WAITS ? number_of(call, "timeout", WAIT_FOREVER_MS)

@@ -6,7 +6,7 @@
  *              "GET", "/v1/jobs", .list = "jobs", .columns = JOBS)
  *
  * Options are sent under their names (a list, "--type", under its plural): in the query of a GET or
- * DELETE, else as members of the body.
+ * DELETE, else as members of the body. Those with the flag VERB_LOCAL are not sent.
  * With --json the reply is printed as it came, also when it says that there is nothing.
  */
 #ifndef CLI_VERB_H
@@ -27,7 +27,7 @@ enum verb_kind {
     VERB_LIST,     /* the texts of a list */
     VERB_FAILURES, /* a number, red unless it is 0 */
     VERB_PRIORITY, /* two digits */
-    VERB_OWNED,    /* a time: owned until then, or available since */
+    VERB_DATA,     /* of a task: the member data, or the bytes of data64 */
     VERB_TOOK,     /* from the members started to ended, or to now */
 };
 
@@ -36,9 +36,11 @@ struct verb_column {
     const char *member; /* "status.message": a member of a member; NULL: the object itself */
     enum verb_kind kind;
     const char *word;        /* of VERB_FLAG */
-    enum term_colour colour; /* except VERB_STATE, VERB_OWNED and VERB_FAILURES */
+    enum term_colour colour; /* except VERB_STATE and VERB_FAILURES */
     const char *otherwise;   /* shown when a text is missing or empty; NULL: nothing */
 };
+
+enum { VERB_LOCAL = OPTION_OWN }; /* of an option */
 
 enum verb_flags {
     VERB_SESSION = 1 << 0, /* needs a session: opens one of --timeout unless --session is given */
@@ -67,7 +69,7 @@ struct verb {
     const char *method;
     const char *path; /* "{1}" is the first operand, "{*}" all of them with commas */
     const char *body; /* an operand in the body: "state=2" text, "value:3" JSON ("-" reads stdin),
-                             ":2" the whole body */
+                             ":2" the whole body. Of a GET: in the query, "group=1" */
     int (*put)(const struct cmd_call *call, struct client *c, struct buf *body); /* writes the body
                              instead; prints the error; exit status */
     const char *requires; /* an option that must be given */
@@ -76,6 +78,7 @@ struct verb {
     const char *list; /* the member with the list that columns shows; "": the reply is the list */
     struct verb_page page;
     const struct verb_column *columns;       /* up to one without a name */
+    const struct verb_column *wide;          /* with --wide, instead */
     verb_print_fn *print;                    /* instead; both NULL: nothing is printed */
     int (*status)(const struct json *reply); /* the exit status, also with --json; NULL: 0 */
 };
@@ -93,6 +96,9 @@ struct verb {
 #define VERB_COLUMNS(...) ((const struct verb_column[]){__VA_ARGS__, {{0}}})
 
 int verb_run(const struct cmd_call *call);
+
+/* The value of an option without a target; the text of one that was not given is NULL. */
+const struct cmd_value *verb_value(const struct cmd_call *call, const char *name);
 
 /* Reads JSON that an operand is; with "-", that is on standard input. Prints the error. */
 int verb_read_json(struct client *c, const char *operand, const struct json **ret_json,
@@ -112,11 +118,14 @@ verb_print_fn
 void verb_print_columns(const struct json *list, const struct verb_column *columns);
 void verb_print_rows(const struct json *list, const struct verb_column *columns, size_t rows_max);
 
+/* Appends the data of a task: text, or the bytes of data64. */
+void verb_put_data(struct buf *b, const struct json *task);
+
 /* The colour of a state of any module, and the word that people read ("waiting" for incipient). */
 enum term_colour verb_colour(struct str state);
 struct str verb_state_word(struct str state);
 
-/* Reads standard input by lines, without newlines. Prints the error. Exit status. */
-int verb_read_lines(int (*line)(void *arg, struct str line), void *arg);
+/* Reads a file by lines, without newlines; NULL: standard input. Prints the error. Exit status. */
+int verb_read_lines(const char *file, int (*line)(void *arg, struct str line), void *arg);
 
 #endif

@@ -1,6 +1,7 @@
 /* The states of all modules as people see them, and lists of objects as tables. */
 #include <inttypes.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/human.h"
 #include "cli/verb.h"
@@ -16,8 +17,9 @@ enum term_colour verb_colour(struct str state)
         {"Failed", TERM_RED},      {"failed", TERM_RED},      {"killed", TERM_RED},
         {"Completed", TERM_GREEN}, {"completed", TERM_GREEN}, {"finished", TERM_GREEN},
         {"available", TERM_GREEN}, {"Held", TERM_YELLOW},     {"running", TERM_YELLOW},
-        {"working", TERM_YELLOW},  {"owned", TERM_YELLOW},    {"incipient", TERM_DIM},
-        {"skipped", TERM_DIM},
+        {"working", TERM_YELLOW},  {"claimed", TERM_YELLOW},  {"retrying", TERM_YELLOW},
+        {"incipient", TERM_DIM},   {"skipped", TERM_DIM},     {"delayed", TERM_DIM},
+        {"done", TERM_DIM},        {"dead", TERM_RED},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -66,6 +68,22 @@ static void put_state(struct table *t, struct str state)
     table_text(t, verb_colour(state), verb_state_word(state));
 }
 
+void verb_put_data(struct buf *b, const struct json *task)
+{
+    const struct json *bytes = json_get(task, "data64");
+    if (bytes)
+        base64_read(bytes->text, b);
+    else
+        buf_put_str(b, json_text_of(task, "data"));
+}
+
+static void put_data(struct table *t, const struct json *task)
+{
+    CLEANUP(buf_release) struct buf bytes = {0};
+    verb_put_data(&bytes, task);
+    table_text(t, TERM_PLAIN, buf_str(&bytes));
+}
+
 static const char *time_taken(char *out, const struct json *v)
 {
     int64_t from = json_int_of(v, "started"), to = json_int_of(v, "ended");
@@ -98,8 +116,8 @@ static void put_cell(struct table *t, const struct verb_column *c, const struct 
     case VERB_STATE:
         put_state(t, text);
         break;
-    case VERB_OWNED:
-        put_state(t, number > clock_wall_ms() ? STR("owned") : STR("available"));
+    case VERB_DATA:
+        put_data(t, v);
         break;
     case VERB_TOOK:
         table_cell(t, c->colour, "%s", time_taken(out, v));

@@ -23,6 +23,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "dag/service.h"
+#include "dag/shell_words.h"
 
 /* Agents on other machines: observing the task store. */
 
@@ -304,9 +305,10 @@ static void start(struct serve_job *j)
         .token = arena_printf(&a, DAG_RUN_TOKEN, d->client, n->id, n->attempts),
         .account = grant.account,
     };
+    const char *const *envp = environment_make(&a, &e, c.ask.env);
     struct run_spec spec = {
-        .argv = c.ask.argv,
-        .envp = environment_make(&a, &e, c.ask.env),
+        .argv = shell_skip(c.ask.argv, envp, c.cwd, &grant, &a),
+        .envp = envp,
         .cwd = c.cwd,
         .token = e.token,
         .timeout_ms = c.timeout_ms,

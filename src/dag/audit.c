@@ -19,23 +19,25 @@ static void put_node(struct buf *b, uint64_t id, const struct json *node)
 {
     static const char *const members[] = {"command", "args", "cwd", "user"};
     const struct json *data = json_get(node, "data");
-    json_member_int(b, "node", (int64_t)id);
+    if (id)
+        json_member_int(b, "node", (int64_t)id);
     put_value(b, "type", json_get(json_get(node, "metadata"), "type"));
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         put_value(b, members[i], json_get(data, members[i]));
 }
 
-bool dag_audit_add(struct http_request *r, const struct json *nodes, const struct draft *draft)
+bool dag_audit_add(struct audit *a, struct http_request *r, const struct json *nodes,
+                   uint64_t first_id)
 {
-    struct audit *a = ((struct dag *)r->arg)->context->audit;
     CLEANUP(buf_release) struct buf lines = {0};
-    uint64_t id = draft->first_id;
+    uint64_t id = first_id;
     int err = 0;
     if (!audit_has_file(a))
         return true;
     json_each(node, nodes) {
         audit_open_line(a, r, &lines);
-        put_node(&lines, id++, node);
+        put_node(&lines, id, node);
+        id += id != 0;
         audit_close_line(&lines);
         if (lines.len > AUDIT_CHUNK_LEN && (err = audit_append(a, &lines)))
             break;

@@ -209,26 +209,61 @@ static void append(struct graph *g, struct dag_node *n)
 }
 
 /* The ids of nodes rise, because they are found by binary search; those of parents are numbers. */
-static bool is_in_order(struct graph_loading *l, const struct dag_node *n,
-                        const struct json *parents)
+static bool are_numbers(const struct json *parents)
 {
     json_each(m, json_list(parents))
         if (m->kind != JSON_INT)
             return false;
+    return true;
+}
+
+static bool is_in_order(struct graph_loading *l, const struct dag_node *n,
+                        const struct json *parents)
+{
+    if (!are_numbers(parents))
+        return false;
     bool rises = l->last_id < n->id;
     l->last_id = n->id;
     return rises;
 }
 
+/* Replaces words of the spec by those of the record. */
+static bool read_changed(struct graph_loading *l, struct dag_node *n, struct plan_node *p,
+                         const struct json *v, const struct json **ret_parents)
+{
+    struct str when = {0}, group = {0};
+    int64_t priority = 0;
+    *ret_parents = NULL;
+    if (json_get_text(v, "when", &when, NULL) != 1 || node_when_of(when) < 0 ||
+        json_get_text(v, "group", &group, NULL) != 1 ||
+        json_get_text(v, "name", &n->name, NULL) != 1 ||
+        json_get_int(v, "priority", &priority, NULL) != 1 ||
+        json_get_list(v, "parents", ret_parents, NULL) != 1)
+        return false;
+    p->when = (uint8_t)node_when_of(when);
+    p->priority = (int32_t)priority;
+    p->group = graph_group(l->g, group);
+    if (p->group == UINT32_MAX)
+        return false;
+    n->group = str_of(l->g->groups[p->group]);
+    return true;
+}
+
 static bool load_node(struct graph_loading *l, struct chunk_text *c, const struct json *v)
 {
+    CLEANUP(arena_release) struct arena a = {0};
     const struct json *parents = NULL;
     struct dag_node *n = mem_zalloc(sizeof *n);
     mem_grow(l->specs, l->count, l->cap);
     struct plan_spec *s = &l->specs[l->count];
     bool good = read_spec(l, v, n, s) && json_get_list(v, "parents", &parents, NULL) >= 0 &&
                 is_in_order(l, n, parents);
-    if (!good || (l->recall && !l->recall(l->arg, n, &s->node))) {
+    bool there = good && (!l->recall || l->recall(l->arg, n, &s->node));
+    if (there && n->changed) {
+        const struct json *changed = json_parse(&a, str_of(n->changed), NULL);
+        good = there = read_changed(l, n, &s->node, changed, &parents) && are_numbers(parents);
+    }
+    if (!there) {
         node_free(n);
         return good;
     }
@@ -302,6 +337,13 @@ int graph_load(struct graph *g, struct chunk_text **chunks, uint32_t count, grap
     if (!good)
         *ret_damaged = damaged;
     return good ? 0 : DROVER_DAMAGED;
+}
+
+void graph_rename(struct dag_node *n, struct str name)
+{
+    if (n->name.len && !is_in(n->chunk, n->name))
+        free((char *)n->name.p);
+    n->name = (struct str){name.len ? mem_dup(name.p, name.len) : NULL, name.len};
 }
 
 /* Removing. */

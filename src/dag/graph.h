@@ -154,6 +154,8 @@ bool graph_parse_id(struct str text, uint64_t *ret_id);
 /* The number of an agent group, which is created if missing. UINT32_MAX: too many groups. */
 uint32_t graph_group(struct graph *g, struct str name);
 
+void graph_rename(struct dag_node *n, struct str name);
+
 /* Removes a removable node and frees it. */
 void graph_remove(struct graph *g, struct dag_node *n);
 

@@ -364,6 +364,8 @@ void http_put_value(struct http_request *r)
     struct dag_call *c = dag_call_new(r);
     snprintf(pid, sizeof pid, "%" PRIu64, v->pid);
     json_open(&c->out, '{');
+    if (in->start.p) /* replaces the piece that was put now */
+        json_member_text(&c->out, "start", in->start.len ? in->start : STR("0"));
     http_put_pagination(&c->out, v->len, pid);
     json_close(&c->out, '}');
     dag_save_value(d, n, v, dag_call_done, c);

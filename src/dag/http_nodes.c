@@ -254,7 +254,8 @@ void http_put_ids(struct buf *b, uint64_t first_id, uint32_t count)
 struct dag_call *http_add_draft(struct http_request *r, struct draft *draft)
 {
     const struct dag_in *in = r->in;
-    if (dag_may_add(r, draft) && dag_audit_add(r, in->nodes, draft))
+    if (dag_may_add(r, draft) &&
+        dag_audit_add(((struct dag *)r->arg)->context->audit, r, in->nodes, draft->first_id))
         return dag_call_new(r);
     draft_release(draft);
     return NULL;

@@ -249,6 +249,12 @@ void http_post_start(struct http_request *r)
                           in->clientid, n->id, in->task);
         return;
     }
+    if (!n->begun && dag_agent_drains(r->arg, in->clientid)) { /* its claim was waiting */
+        dag_unclaim(r->arg, n);
+        http_reply_errorf(r, 409, "client %" PRId64 " drains: it takes no more nodes",
+                          in->clientid);
+        return;
+    }
     if (!n->begun)
         dag_count_start(r->arg, n);
     n->begun = true;

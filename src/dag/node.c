@@ -111,7 +111,14 @@ void node_free(struct dag_node *n)
         free(v);
     }
     free(n->reason);
+    free(n->changed);
     free(n);
+}
+
+void node_set_changed(struct dag_node *n, struct str json)
+{
+    free(n->changed);
+    n->changed = mem_dup(json.p, json.len);
 }
 
 /* The record (node.h has the format). */
@@ -173,6 +180,8 @@ void node_put_record(struct buf *b, const struct dag_node *n, enum node_state st
         json_member_text(b, "reason", str_of(n->reason));
     if (taken)
         json_member_text(b, "taken", str_of(node_branch_name(taken)));
+    if (n->changed)
+        json_member_raw(b, "changed", str_of(n->changed));
     if (n->stops)
         json_member_bool(b, "stops", true);
     if (n->values)
@@ -224,8 +233,10 @@ int node_read_record(struct dag_node *n, struct plan_node *p, struct str text, s
 {
     const struct json *v = json_parse(a, text, NULL);
     struct str state = {0}, taken = {0}, reason = {0};
+    const struct json *changed = NULL;
     int64_t attempts = 0;
-    if (!v || json_get_text(v, "state", &state, NULL) != 1 || node_state_of(state) < 0 ||
+    if (!v || json_get_object(v, "changed", &changed, NULL) < 0 ||
+        json_get_text(v, "state", &state, NULL) != 1 || node_state_of(state) < 0 ||
         json_get_int(v, "started", &n->started_ms, NULL) < 0 ||
         json_get_int(v, "ended", &n->ended_ms, NULL) < 0 ||
         json_get_int(v, "attempts", &attempts, NULL) < 0 ||
@@ -234,6 +245,8 @@ int node_read_record(struct dag_node *n, struct plan_node *p, struct str text, s
         json_get_text(v, "taken", &taken, NULL) < 0 || (taken.len && node_branch_of(taken) < 0))
         return DROVER_DAMAGED;
     n->attempts = (uint32_t)attempts;
+    if (changed)
+        node_set_changed(n, changed->raw);
     if (reason.len)
         node_set_reason(n, arena_text(a, reason));
     p->state = (uint8_t)node_state_of(state);

@@ -20,10 +20,11 @@
  *      "values":{"result":0,"stdout":"..."},
  *      "slotted":{"stderr":{"pid":4,"slots":[[1,65536],[2,9000]],"tail":"..."}}}
  *
- * With "stops" this end has stopped the run of the node: nodes of it that had not started were
- * killed. Values are the current values of the data keys that differ from the spec: small ones in
- * the record, large text in slots (separate keeper nodes), listed by number and length, followed by
- * the tail.
+ * With "changed":{"parents":[5],"when":"always","priority":2,"group":"gpu","name":"x"} these words
+ * replace those of the spec; all five are there. With "stops" this end has stopped the run of the
+ * node: nodes of it that had not started were killed. Values are the current values of the data
+ * keys that differ from the spec: small ones in the record, large text in slots (separate keeper
+ * nodes), listed by number and length, followed by the tail.
  *
  * Skipped nodes and finished groups have no record: their states are computed from their parents
  * (plan.h).
@@ -91,6 +92,7 @@ struct dag_node {
     uint64_t next_pid;
     bool recorded; /* the keeper has a record */
     bool stops;    /* its end has stopped its run */
+    char *changed; /* a JSON object: what differs from the spec; NULL: nothing */
     bool dirty;    /* the record must be written */
 
     /* While it has a task. */
@@ -176,6 +178,9 @@ uint64_t node_live_pid(const struct dag_node *n);
 void node_free(struct dag_node *n);
 
 void node_put_value(struct buf *b, const struct node_datum *v); /* as a member of an object */
+
+/* Sets the words that replace those of the spec. */
+void node_set_changed(struct dag_node *n, struct str json);
 
 /* The record. Reading also sets the state and the branch of p. It returns DAMAGED for bad data. */
 void node_put_record(struct buf *b, const struct dag_node *n, enum node_state state,

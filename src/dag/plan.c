@@ -420,6 +420,24 @@ void plan_retry(struct dag_plan *p, uint32_t ref, struct plan_changes *changes)
     decide_all(p, again.refs, (uint32_t)again.count, changes);
 }
 
+void plan_change(struct dag_plan *p, uint32_t ref, const struct plan_spec *to,
+                 struct plan_changes *changes)
+{
+    assert(p->nodes[ref].state == NODE_INCIPIENT);
+    leave_queue(p, ref);
+    p->nodes[ref].when = to->node.when;
+    p->nodes[ref].branch = to->node.branch;
+    p->nodes[ref].priority = to->node.priority;
+    p->nodes[ref].group = to->node.group;
+    while (to->parents && p->nodes[ref].parents)
+        unlink_edge(p, p->nodes[ref].parents);
+    reserve(p, 0, to->parent_count);
+    for (uint32_t k = to->parent_count; k-- > 0;)
+        link_edge(p, to->parents[k], ref);
+    plan_changes_put(changes, ref); /* it may have been ready, and wait now */
+    decide_all(p, &ref, 1, changes);
+}
+
 /* Removing. */
 
 void plan_descendants(const struct dag_plan *p, uint32_t ref, struct plan_changes *ret_refs)

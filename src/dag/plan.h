@@ -142,6 +142,13 @@ void plan_end(struct dag_plan *p, uint32_t ref, enum node_state state, enum node
 /* Makes an ended node incipient again, and with it the nodes below that were skipped. */
 void plan_retry(struct dag_plan *p, uint32_t ref, struct plan_changes *changes);
 
+/*
+ * Changes when, branch, priority and group of an incipient node, and with parents not NULL its
+ * parents, of which none is the node or a descendant; then decides it again.
+ */
+void plan_change(struct dag_plan *p, uint32_t ref, const struct plan_spec *to,
+                 struct plan_changes *changes);
+
 /* The node and all its descendants, each once, the node first. */
 void plan_descendants(const struct dag_plan *p, uint32_t ref, struct plan_changes *ret_refs);
 

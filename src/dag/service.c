@@ -127,6 +127,7 @@ static void release(struct dag *d)
     free(d->running.nodes);
     free(d->parked.nodes);
     free(d->stops);
+    dag_agents_free(d->agents);
     free(d);
 }
 
@@ -377,6 +378,7 @@ static struct dag *open_dag(struct context *h)
     http_topic_init(&d->topic);
     d->started = h->data_dir ? started_open(h->data_dir) : NULL;
     d->agent.runner = runner_open(h->loop);
+    d->agents = dag_agents_new();
     dag_observe(d, true);
     dag_metrics_open(d);
     return d;

@@ -139,6 +139,7 @@ struct dag {
         uint64_t epoch;      /* incremented when the DAG is stopped: earlier jobs have no node */
     } agent;                 /* the built-in agent */
     struct started *started; /* NULL: it is not known which runs were started */
+    struct dag_agents *agents;
 
     struct http_topic topic; /* keys: dag_key() */
     uint64_t kill_number;    /* of the last kill of a run of an agent */
@@ -332,6 +333,11 @@ void dag_count_end(struct dag *d, struct dag_node *n, enum node_state state,
 void dag_observe(struct dag *d, bool on);
 void dag_offer(struct dag *d);
 
+/* agent_list.c: those that have announced themselves, and whether one takes no more nodes. */
+struct dag_agents *dag_agents_new(void);
+void dag_agents_free(struct dag_agents *all);
+bool dag_agent_drains(struct dag *d, int64_t client);
+
 /* Whether this agent runs this attempt of the node. */
 bool dag_is_run_by(const struct dag_node *n, int64_t agent, int64_t attempt);
 
@@ -369,7 +375,16 @@ struct dag_in {
     const struct str *ids; /* of nodes and runs */
     const struct str *types, *states, *metadata;
     size_t id_count, type_count, state_count, metadata_count;
-    struct str name, run, before;
+    const struct str *parents;
+    size_t parent_count;
+    int when;
+    int64_t priority;
+    struct str name, group, run, before, host;
+    const struct str *groups;
+    size_t group_count;
+    const struct json *labels;
+    int64_t jobs, lease;
+    bool drain, draining;
     int64_t since, until, keep, older;
     bool keep_going;
     struct str new_id, start, pid, reason, outputs[RUN_STREAMS];
@@ -412,7 +427,8 @@ bool dag_may_change_runs(struct http_request *r);
 bool dag_may_be_agent(struct http_request *r);
 
 /* Lines of the audit log, before a change is made. False after an answer. */
-bool dag_audit_add(struct http_request *r, const struct json *nodes, const struct draft *draft);
+bool dag_audit_add(struct audit *a, struct http_request *r, const struct json *nodes,
+                   uint64_t first_id);
 bool dag_audit_ids(struct http_request *r, const struct str *ids, size_t count);
 bool dag_audit_input(struct http_request *r, struct str key, const struct json *value);
 
@@ -449,10 +465,11 @@ const struct run_output *node_live(const struct dag_node *n, struct str key);
 
 /* Handlers, by file. */
 route_fn http_get_runs, http_post_runs, http_get_run, http_delete_run, http_post_prune;
-route_fn http_get_nodes, http_post_nodes, http_get_node, http_delete_node;
+route_fn http_get_nodes, http_post_nodes, http_get_node, http_patch_node, http_delete_node;
 route_fn http_get_keys, http_get_value, http_put_value;
 route_fn http_get_scheduler, http_put_kill, http_put_retry, http_get_wait;
 route_fn http_post_start, http_get_kills, http_post_done;
+route_fn http_get_agents, http_put_agent, http_put_drain;
 
 extern const struct module dag_module;
 

@@ -101,6 +101,11 @@ bool http_may(const struct http_request *r, unsigned roles)
     return !r->who || identity_may(r->who, roles);
 }
 
+bool http_may_run(const struct http_request *r)
+{
+    return !r->who || identity_may_run(r->who);
+}
+
 bool http_reaches(const struct http_request *r, enum identity_scope scope, struct str name)
 {
     return !r->who || identity_reaches(r->who, scope, name);
@@ -109,6 +114,10 @@ bool http_reaches(const struct http_request *r, enum identity_scope scope, struc
 void http_forbid(struct http_request *r, unsigned roles)
 {
     CLEANUP(buf_release) struct buf needed = {0}, has = {0};
+    if (r->who->node && identity_may(r->who, roles)) {
+        http_forbid_what(r, "have commands run only below its node");
+        return;
+    }
     roles_put(&needed, roles);
     roles_put(&has, r->who->roles);
     tell_refused((struct exchange *)r, 403, HTTP_REFUSED_ROLE);

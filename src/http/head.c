@@ -210,6 +210,7 @@ static int run_llhttp(struct head *h, const char *p, size_t len, const char **re
     static const uint8_t numbers[] = {[METHOD_GET] = HTTP_GET,
                                       [METHOD_POST] = HTTP_POST,
                                       [METHOD_PUT] = HTTP_PUT,
+                                      [METHOD_PATCH] = HTTP_PATCH,
                                       [METHOD_DELETE] = HTTP_DELETE};
     llhttp_t parser;
     llhttp_init(&parser, HTTP_REQUEST, &settings);

@@ -352,7 +352,7 @@ static void put_roles(struct buf *b, unsigned roles)
 
 static void put_operation(struct buf *b, const struct router_row *row)
 {
-    static const char *const names[] = {"get", "post", "put", "delete"};
+    static const char *const names[] = {"get", "post", "put", "patch", "delete"};
     const struct route *route = row->route;
     emit(b, "'%s':{'tags':['%s'],'summary':'%s'", names[route->method],
          row->table->tag ? row->table->tag : "Server", route->summary);

@@ -74,8 +74,8 @@
 #include "base/json.h"
 #include "base/str.h"
 
-/* The first four may stand in a route; a request may come with any other. */
-enum method { METHOD_GET, METHOD_POST, METHOD_PUT, METHOD_DELETE, METHOD_OTHER };
+/* All but the last may stand in a route; a request may come with any other. */
+enum method { METHOD_GET, METHOD_POST, METHOD_PUT, METHOD_PATCH, METHOD_DELETE, METHOD_OTHER };
 
 /* Beside the roles (enum role), of which the sender needs one. */
 enum route_flag {

@@ -12,10 +12,8 @@
 #include "base/mem.h"
 
 static const char *const METHOD_NAMES[] = {
-    [METHOD_GET] = "GET",
-    [METHOD_POST] = "POST",
-    [METHOD_PUT] = "PUT",
-    [METHOD_DELETE] = "DELETE",
+    [METHOD_GET] = "GET",     [METHOD_POST] = "POST",     [METHOD_PUT] = "PUT",
+    [METHOD_PATCH] = "PATCH", [METHOD_DELETE] = "DELETE",
 };
 
 static size_t count_slashes(struct str s)

@@ -129,6 +129,7 @@ void http_reply_field(struct http_request *r, const char *field, const char *fmt
  */
 bool http_may(const struct http_request *r, unsigned roles);
 bool http_reaches(const struct http_request *r, enum identity_scope scope, struct str name);
+bool http_may_run(const struct http_request *r); /* any command, not only below a node */
 void http_forbid(struct http_request *r, unsigned roles);
 void http_forbid_name(struct http_request *r, struct str name); /* beyond the limits */
 void http_forbid_what(struct http_request *r, const char *may); /* "may change only its own" */

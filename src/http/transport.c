@@ -3,8 +3,8 @@
  * poll at once.
  *
  * Redirects are followed here and not by libcurl, which would not send the token to another port of
- * the same host. The token is sent because a Drover server named the leader. Proxies are not used:
- * the server is on this machine or this network.
+ * the same host. A token that was named is sent because a Drover server named the leader. Proxies
+ * are not used: the server is on this machine or this network.
  */
 #include "http/transport.h"
 
@@ -13,15 +13,13 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/place.h"
-#include "base/secret.h"
 #include "http/curl.h"
+#include "http/transport_own.h"
 
 enum { REDIRECTS_MAX = 5, WAIT_SLICE_MS = 60 * 1000, STOP_GRACE_MS = 1000, TOKEN_SIZE = 1025 };
 
@@ -32,6 +30,7 @@ struct transport {
     size_t server_count, at;              /* at: the one to ask */
     char *leader;                         /* where the last redirect led; NULL: nowhere */
     char *token_line;                     /* "Authorization: Bearer ..."; NULL: no token */
+    bool token_found;                     /* nobody named it: only the own server gets it */
     char *location;                       /* of the present answer */
     int64_t date_ms;                      /* likewise; 0: it has none */
     const struct curl *curl;
@@ -164,42 +163,19 @@ static bool add_servers(struct transport *t, struct str list)
     return true;
 }
 
-/* The servers of this user, where none is named. */
-static const char *default_servers(struct buf *b)
-{
-    struct stat st;
-    buf_put_str(b, STR(UNIX));
-    if (!place_socket(b) || stat(buf_text(b) + strlen(UNIX), &st) || !S_ISSOCK(st.st_mode))
-        b->len = 0;
-    buf_printf(b, "%s" TRANSPORT_SERVER_DEFAULT, b->len ? "," : "");
-    return buf_text(b);
-}
-
-/* The token of this user's server. NULL: there is none, or somebody else listens at its place. */
-static const char *default_token(char *line, size_t size)
-{
-    CLEANUP(buf_release) struct buf path = {0};
-    uid_t listener;
-    if (!place_port_user(TRANSPORT_PORT_DEFAULT, &listener) ||
-        (listener != 0 && listener != geteuid()))
-        return NULL;
-    place_data(&path);
-    buf_printf(&path, "/" PLACE_ADMIN_TOKEN);
-    return secret_read(buf_text(&path), line, size, NULL) || !*line ? NULL : line;
-}
-
 int transport_open(const char *server, const char *token, const struct transport_tls *tls,
                    struct transport **ret_transport, struct err_info *ret_error)
 {
     CLEANUP(buf_release) struct buf servers = {0};
     char own[TOKEN_SIZE];
-    token = server || token ? token : default_token(own, sizeof own);
-    server = server ? server : default_servers(&servers);
+    bool finds = !server && !token;
+    token = finds ? transport_own_token(own, sizeof own) : token;
+    server = server ? server : transport_own_servers(&servers);
     const struct curl *curl = curl_load(ret_error);
     if (!curl)
         return DROVER_IO;
     struct transport *t = mem_alloc(sizeof *t);
-    *t = (struct transport){.curl = curl, .stop_fd = -1};
+    *t = (struct transport){.curl = curl, .stop_fd = -1, .token_found = finds};
     if (!add_servers(t, str_of(server))) {
         transport_close(t);
         return err_set(ret_error, DROVER_BAD_ARGUMENT,
@@ -256,12 +232,13 @@ struct transport_request {
     int redirects;
 };
 
-static struct curl_slist *make_headers(const struct transport *t, const struct transport_request *r)
+static struct curl_slist *make_headers(const struct transport *t, const char *origin,
+                                       const struct transport_request *r)
 {
     struct curl_slist *headers = t->curl->curl_slist_append(NULL, "Expect:");
     if (strcmp(r->method, "GET") != 0)
         headers = t->curl->curl_slist_append(headers, "Content-Type: application/json");
-    if (t->token_line)
+    if (t->token_line && (!t->token_found || !strcmp(origin, TRANSPORT_SERVER_DEFAULT)))
         headers = t->curl->curl_slist_append(headers, t->token_line);
     return headers;
 }
@@ -377,7 +354,7 @@ static int translate(struct transport *t, CURLcode code, const char *origin,
 static int call_one(struct transport *t, const char *origin, const struct transport_request *r,
                     struct transport_answer *answer, struct err_info *ret_error)
 {
-    struct curl_slist *headers = make_headers(t, r);
+    struct curl_slist *headers = make_headers(t, origin, r);
     CLEANUP(buf_release) struct buf url = {0};
     bool local = !strncmp(origin, UNIX, strlen(UNIX));
     long status = 0;
@@ -449,6 +426,16 @@ static bool follow(struct transport *t, struct transport_request *r, int status,
     return false;
 }
 
+/* Whether to ask again without the token that was found: it is of another server of this user. */
+static bool forget_token(struct transport *t, int status)
+{
+    if (status != 401 || !t->token_found || !t->token_line)
+        return false;
+    free(t->token_line);
+    t->token_line = NULL;
+    return true;
+}
+
 /* Asks one server after the other until one answers. */
 static int call_any(struct transport *t, struct transport_request *r,
                     struct transport_answer *ret_answer, struct err_info *ret_error)
@@ -463,7 +450,7 @@ static int call_any(struct transport *t, struct transport_request *r,
         if (err)
             more = err == DROVER_UNREACHABLE && turn(t, r);
         else
-            more = follow(t, r, answer.status, &err, ret_error);
+            more = follow(t, r, answer.status, &err, ret_error) || forget_token(t, answer.status);
     }
     free(r->dead);
     if (err) {

@@ -5,7 +5,11 @@
 #include "base/mem.h"
 #include "dag/service.h"
 #include "schedule/schedules.h"
+#include "server/audit.h"
 #include "server/leader.h"
+
+/* A list ends behind the schedule whose spec makes it this long; to read them takes time. */
+enum { LIST_LEN_MAX = 256 * 1024 };
 
 struct schedule_task_in {
     struct str group, data, key;
@@ -97,6 +101,8 @@ void schedule_answer_err(struct schedules *all, struct http_request *r, int err,
 {
     if (err == DROVER_NO_NODE)
         http_reply_error(r, 404, "there is no such schedule");
+    else if (err == DROVER_NO_AUTH)
+        http_forbid(r, ROLE_RUN);
     else if (err == DROVER_NOT_LEADER)
         leader_redirect(all->context->leader, r, "no server leads yet: try again");
     else if (reply_or_null && (err == DROVER_REFUSED || err == DROVER_GROUP_FULL))
@@ -144,13 +150,14 @@ static void get_all(struct http_request *r)
     if (!is_ready(r))
         return;
     const struct schedule_table *t = all->table;
-    size_t i = in->after.p ? schedule_table_seek(t, in->after) : 0;
+    size_t i = in->after.p ? schedule_table_seek(t, in->after) : 0, len = 0;
     json_open(&b, '{');
     json_member_open(&b, "schedules", '[');
-    for (int64_t shown = 0; i < t->count && shown < in->limit; i++) {
+    for (int64_t shown = 0; i < t->count && shown < in->limit && len < LIST_LEN_MAX; i++) {
         if (!t->by_name[i]->exists)
             continue;
         put_schedule(&b, t->by_name[i], false, 0);
+        len += strlen(t->by_name[i]->spec);
         shown++;
     }
     json_close(&b, ']');
@@ -165,13 +172,12 @@ static void get_all(struct http_request *r)
 
 /* Changing. */
 
-/* Who may not add nodes, may not change when they are added either. */
-static bool may_change(struct http_request *r, const struct schedule *s, bool is_graph)
+/* Changes of a schedule that adds nodes, or may do so when their turn comes. False: answered. */
+static bool audit_change(struct http_request *r, const struct schedule *s)
 {
-    if ((!is_graph && !(s && s->exists && s->is_graph)) || http_may(r, ROLE_RUN))
-        return true;
-    http_forbid(r, ROLE_RUN);
-    return false;
+    struct schedules *all = r->arg;
+    return !s || !(s->is_graph || s->busy) || !http_may_run(r) ||
+           audit_begin(all->context->audit, r, NULL);
 }
 
 static void put_task(struct buf *b, const struct schedule_task_in *task)
@@ -222,7 +228,8 @@ static bool check_graph(struct http_request *r, const struct json *graph)
         http_reply_field(r, "graph", "graph: %s", why.text);
         return false;
     }
-    bool empty = !draft.count, audited = !empty && dag_audit_add(r, graph, &draft);
+    bool empty = !draft.count, /* the nodes have no ids yet */
+        audited = !empty && dag_audit_add(all->context->audit, r, graph, 0);
     draft_release(&draft);
     if (empty)
         http_reply_field(r, "graph", "graph: there is no node");
@@ -268,8 +275,12 @@ static void put_one(struct http_request *r)
 {
     const struct schedule_in *in = r->in;
     struct schedules *all = r->arg;
-    if (!is_ready(r) || !may_change(r, schedule_table_find(all->table, in->name), in->graph))
+    if (!is_ready(r))
         return;
+    if (in->graph && !http_may_run(r)) {
+        http_forbid(r, ROLE_RUN);
+        return;
+    }
     if (in->name.len && memchr(in->name.p, 0, in->name.len)) {
         http_reply_field(r, "name", "name: a name has no NUL");
         return;
@@ -277,7 +288,8 @@ static void put_one(struct http_request *r)
     struct schedule *fresh = read_spec(r);
     if (!fresh)
         return;
-    if ((in->graph && !check_graph(r, in->graph))) {
+    if (in->graph ? !check_graph(r, in->graph)
+                  : !audit_change(r, schedule_table_find(all->table, in->name))) {
         schedule_free(fresh);
         return;
     }
@@ -296,7 +308,7 @@ static void put_one(struct http_request *r)
 static void change(struct http_request *r, enum schedule_op_kind kind)
 {
     struct schedule *s = named(r);
-    if (s && may_change(r, s, false))
+    if (s && audit_change(r, s))
         schedule_op_start(schedule_op_new(r->arg, kind, s, r));
 }
 

@@ -32,6 +32,7 @@ struct schedule_op *schedule_op_new(struct schedules *all, enum schedule_op_kind
     op->all = all;
     op->kind = kind;
     op->r = r;
+    op->may_run = !r || http_may_run(r);
     op->set_paused = -1;
     op->steps = arena_zalloc(&op->arena, (s ? 1 : TICKS_MAX) * sizeof *op->steps);
     if (s)
@@ -402,6 +403,8 @@ static void begin(struct schedule_op *op)
     enter(op);
     if (op->kind != SCHEDULE_PUT && !step->s->exists) {
         finish(op, DROVER_NO_NODE, NULL);
+    } else if (step->s->exists && step->s->is_graph && !op->may_run) {
+        finish(op, DROVER_NO_AUTH, NULL);
     } else if (!schedule_op_aim(op, step)) {
         finish(op, 0, NULL);
     } else if (runs && step->s->is_graph && !op->all->dag->ready) {

@@ -90,6 +90,7 @@ struct schedule_op {
     struct http_request *r; /* NULL: nobody waits for the answer */
     struct schedule *fresh; /* what a PUT replaces it with */
     int set_paused;         /* of a PUT; -1: as before */
+    bool may_run;           /* who may not add nodes, may not change when they are added either */
     struct arena arena;
     struct task_request request;
     struct keeper_op ops[TICKS_MAX];

@@ -101,6 +101,8 @@ const struct route_field TASK_CLAIM_FIELDS[] = {
     INT(REQUIRED, claim.duration_ms, "duration", 0, INT64_MAX, "How long to own it, in ms"),
     INT(0, wait_ms, "wait", 0, INT64_MAX, "How long to wait for a task, in ms"),
     INT(0, claim.limit, "limit", 1, TASK_IDS_MAX, "How many tasks at most", .preset = 1),
+    FIELD_BOOL(IN_BODY, struct task_in, tasks_only, "tasks_only",
+               "Refuse a group with messages of a queue or tasks of nodes"),
     IDS(claim, deletes, delete_count, "deletes", "Ids of tasks to delete in the same transaction"),
     IDS(claim, depends, depend_count, "depends", "Ids of tasks that must exist"),
     EDITS,

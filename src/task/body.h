@@ -35,6 +35,7 @@ struct task_finish_in {
 struct task_in {
     struct task_request request;
     struct str group; /* claim: in place of groups */
+    bool tasks_only;  /* claim: no messages of queues and tasks of nodes */
     const struct task_add_in *adds;
     const struct task_change_in *updates;
     const struct task_fail_in *fails;

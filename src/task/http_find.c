@@ -16,6 +16,10 @@ const struct route_field V1_FILTER_FIELDS[] = {
     FIELD_TEXT(IN_BODY, struct v1_filter_in, key, "key", 1, INT64_MAX, "With this key"),
     FIELD_TEXT(IN_BODY, struct v1_filter_in, error, "error", 1, INT64_MAX,
                "With this in its last error"),
+    FIELD_TEXT(IN_BODY, struct v1_filter_in, origin, "origin", 1, INT64_MAX,
+               "Dead tasks of this group"),
+    FIELD_IDS(IN_BODY, struct v1_filter_in, ids, id_count, "ids", 0, TASK_IDS_MAX,
+              "Among these tasks"),
     {.name = {NULL, 0}},
 };
 
@@ -51,6 +55,9 @@ static bool read_filter(struct http_request *r, const struct v1_filter_in *in,
                                         .key = in->key,
                                         .text = in->text,
                                         .error = in->error,
+                                        .origin = in->origin,
+                                        .ids = in->ids,
+                                        .id_count = in->id_count,
                                         .internal = in->internal,
                                         .who = r->who};
     for (size_t i = 0; i < in->state_count; i++) {
@@ -125,9 +132,7 @@ static void read_one(void *arg, struct store *s, int64_t now_ms)
     const struct v1_task_in *in = c->in;
     struct task t;
     c->out.len = 0;
-    c->err = store_get(s, in->id, c->arena, &t);
-    if (!c->err && !v1_reaches(c, t.group))
-        c->err = DROVER_NO_TASK;
+    c->err = v1_get(c, s, in->id, &t);
     if (!c->err)
         body_put_state(&c->out, &t, now_ms);
 }
@@ -146,11 +151,33 @@ struct bulk_work {
     size_t matched;
 };
 
+/*
+ * Whether the action makes a difference. A changed task has a new id and is found again behind the
+ * others: without this the work would never end.
+ */
+static bool has_effect(const struct bulk_work *b, const struct v1_bulk_in *in, const struct task *t,
+                       enum task_state state)
+{
+    switch (b->kind) {
+    case EDIT_MOVE:
+        return !str_eq(t->group, in->group);
+    case EDIT_PRIORITY:
+        return (t->extra ? t->extra->priority : 0) != in->priority;
+    case EDIT_RELEASE:
+        return state != TASK_AVAILABLE && state != TASK_DEAD;
+    case EDIT_RETRY:
+        return state != TASK_AVAILABLE || (t->extra && t->extra->attempts);
+    default:
+        return true;
+    }
+}
+
 /* A claimed task is somebody's: it is changed only if the filter says claimed. */
-static bool may_change(const struct bulk_work *b, const struct task *t, int64_t now_ms)
+static bool may_change(const struct bulk_work *b, const struct v1_bulk_in *in, const struct task *t,
+                       int64_t now_ms)
 {
     enum task_state state = task_state(t, now_ms);
-    if (t->managed || state == TASK_DONE)
+    if (t->managed || state == TASK_DONE || !has_effect(b, in, t, state))
         return false;
     return state != TASK_CLAIMED || b->find->filter.states & 1U << TASK_CLAIMED;
 }
@@ -171,7 +198,7 @@ static int prepare(void *arg, struct store *s, int64_t now_ms, struct task_updat
     json_member_open(&c->out, "examples", '[');
     for (size_t i = 0; i < list.count; i++) {
         const struct task *t = &list.tasks[i];
-        if (!may_change(b, t, now_ms))
+        if (!may_change(b, in, t, now_ms))
             continue;
         if (b->matched < EXAMPLES)
             body_put_state(&c->out, t, now_ms);
@@ -198,7 +225,8 @@ static void finish_bulk(struct v1_call *c, const struct task_reply *reply)
 
 static bool is_empty(const struct v1_filter_in *f)
 {
-    return !f->group.len && !f->text.len && !f->key.len && !f->error.len && !f->state_count;
+    return !f->group.len && !f->text.len && !f->key.len && !f->error.len && !f->origin.len &&
+           !f->state_count && !f->ids;
 }
 
 /* What the fields cannot say. False after an answer. */

@@ -1,16 +1,10 @@
 /* Groups: their tasks by state, and their settings. */
-#include <stdlib.h>
-
+#include "server/audit.h"
+#include "task/group_list.h"
 #include "task/http_v1.h"
 #include "task/settings_json.h"
 
 enum { HOLDERS_MAX = 100 };
-
-static int by_name(const void *a, const void *b)
-{
-    const struct store_group *x = a, *y = b;
-    return str_compare(x->name, y->name);
-}
 
 static void put_counts(struct buf *b, const struct store_group *g)
 {
@@ -18,40 +12,68 @@ static void put_counts(struct buf *b, const struct store_group *g)
         json_member_int(b, task_state_name((enum task_state)state), (int64_t)g->states[state]);
 }
 
-static void read_groups(void *arg, struct store *s, int64_t now_ms)
+static void look(void *arg, struct store *s, int64_t now_ms)
 {
     struct v1_call *c = arg;
+    group_list_look(c->data, s, now_ms);
+}
+
+static void look_again(struct http_request *r)
+{
+    v1_read(r->handler_data, look);
+}
+
+static void put_groups(struct v1_call *c, struct group_list *l)
+{
     const struct v1_group_in *in = c->in;
-    struct store_group *groups;
-    size_t count, shown = 0, i = 0;
-    store_groups(s, now_ms, c->arena, &groups, &count);
-    qsort(groups, count, sizeof *groups, by_name);
-    c->out.len = 0;
+    const struct store_group *g = NULL;
     json_open(&c->out, '{');
     json_member_open(&c->out, "groups", '[');
-    for (; i < count && shown < (size_t)in->limit; i++) {
-        if (in->after.p && str_compare(groups[i].name, in->after) <= 0)
-            continue;
-        if (!v1_reaches(c, groups[i].name) || (groups[i].internal && !in->internal))
-            continue;
-        shown++;
+    for (int64_t shown = 0; shown < in->limit && l->count; shown++) {
+        g = group_list_next(l);
         json_open(&c->out, '{');
-        json_member_text(&c->out, "group", groups[i].name);
-        put_counts(&c->out, &groups[i]);
+        json_member_text(&c->out, "group", g->name);
+        put_counts(&c->out, g);
         json_close(&c->out, '}');
     }
     json_close(&c->out, ']');
     json_key(&c->out, "next");
-    if (i < count)
-        json_put_text(&c->out, groups[i - 1].name);
+    if (l->count)
+        json_put_text(&c->out, g->name);
     else
         json_put_null(&c->out);
     json_close(&c->out, '}');
 }
 
+static void finish_look(struct v1_call *c, const struct task_reply *reply)
+{
+    struct group_list *l = c->data;
+    if (!reply->err && !http_take_room(c->r, l->fresh_len)) {
+        http_reply_short(c->r);
+        return;
+    }
+    if (!reply->err && group_list_keep(l)) {
+        http_later(c->r, look_again);
+        return;
+    }
+    if (!reply->err)
+        put_groups(c, l);
+    v1_finish(c, reply);
+}
+
 void v1_list_groups(struct http_request *r)
 {
-    v1_read(v1_begin(r), read_groups);
+    const struct v1_group_in *in = r->in;
+    struct v1_call *c = v1_begin(r);
+    struct group_list *l = arena_zalloc(&r->arena, sizeof *l);
+    *l = (struct group_list){.arena = &r->arena,
+                             .who = r->who,
+                             .after = in->after,
+                             .limit = (size_t)in->limit + 1,
+                             .internal = in->internal};
+    c->data = l;
+    c->finish = finish_look;
+    v1_read(c, look);
 }
 
 static void put_holders(struct buf *b, const struct store_list *list)
@@ -139,12 +161,14 @@ static int prepare(void *arg, struct store *s, int64_t now_ms, struct task_updat
     struct v1_call *c = arg;
     struct settings_change *w = c->data;
     const struct v1_group_in *in = c->in;
-    const struct settings_entry *entry = settings_table_find(store_settings(s), in->group);
+    const struct settings_table *table = store_settings(s);
+    const struct settings_entry *entry = settings_table_find(table, in->group);
     (void)now_ms;
     (void)u;
-    w->settings = entry ? entry->settings : TASK_SETTINGS_DEFAULT;
+    w->settings = entry ? entry->settings : *settings_table_of(table, in->group);
     if (in->settings)
         TRY(settings_read(in->settings, &w->settings, &w->wrong_field, &w->wrong));
+    w->settings.dead.p = arena_text(c->arena, w->settings.dead); /* it outlives the old entry */
     if (w->settings.dead.len && settings_match(in->group, w->settings.dead)) {
         w->wrong_field = "dead";
         return err_set(&w->wrong, DROVER_BAD_ARGUMENT,
@@ -190,11 +214,14 @@ static void finish_change(struct v1_call *c, const struct task_reply *reply)
 static void change(struct http_request *r, bool removes)
 {
     const struct v1_group_in *in = r->in;
+    struct task_v1 *v = r->arg;
     const char *wrong = settings_pattern_wrong(in->group);
     if (wrong) {
         http_reply_field(r, "group", "group: %s", wrong);
         return;
     }
+    if (!audit_begin(v->context->audit, r, NULL))
+        return;
     struct v1_call *c = v1_begin(r);
     struct settings_change *w = arena_zalloc(&r->arena, sizeof *w);
     w->removes = removes;

@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "task/body.h"
+#include "task/group_list.h"
 #include "task/http_impl.h"
 
 enum { SLICE_IDS = 8192 }; /* looked at for a slice: most may be gone */
@@ -40,8 +41,9 @@ struct read_call {
     int err;
     const int64_t *ids; /* of a list */
     size_t id_count;
-    size_t begin, at; /* where this slice begins, and the next one */
-    bool more;        /* tasks in the group than the limit */
+    size_t begin, at;          /* where this slice begins, and the next one */
+    bool more;                 /* tasks in the group than the limit */
+    struct group_list *groups; /* of the list of groups; NULL: another one */
 };
 
 static void call_free(struct read_call *c)
@@ -52,6 +54,7 @@ static void call_free(struct read_call *c)
 }
 
 static void next_slice(struct http_request *r);
+static void on_looked(struct read_call *c, int err);
 
 /* False: the answer has ended. */
 static bool reply(struct read_call *c, int err)
@@ -83,6 +86,8 @@ static void on_done(void *arg, const struct task_reply *a)
     histogram_add(c->h->metrics.latency[TASK_READ], uv_hrtime() - c->started_ns);
     if (!c->r)
         call_free(c);
+    else if (c->groups)
+        on_looked(c, a->err);
     else if (!reply(c, a->err ? a->err : c->err))
         buf_release(&found);
 }
@@ -126,11 +131,16 @@ static void on_gone(struct http_request *r)
     c->r = NULL;
 }
 
-static void get(struct http_request *r, read_fn *read)
+static void get(struct http_request *r, read_fn *read, struct group_list *groups_or_null)
 {
     struct read_call *c = arena_alloc(&r->arena, sizeof *c);
-    *c = (struct read_call){
-        .h = r->arg, .r = r, .in = r->in, .who = r->who, .arena = &r->arena, .read = read};
+    *c = (struct read_call){.h = r->arg,
+                            .r = r,
+                            .in = r->in,
+                            .who = r->who,
+                            .arena = &r->arena,
+                            .read = read,
+                            .groups = groups_or_null};
     r->handler_data = c;
     r->gone = on_gone;
     submit(c);
@@ -204,41 +214,65 @@ static void read_group(struct read_call *c, struct store *s, int64_t now_ms)
     put_slice(c, s, false);
 }
 
-static int by_name(const void *a, const void *b)
+/* The names of all groups: first they are gathered in steps, then sent in slices. */
+
+static void look(struct read_call *c, struct store *s, int64_t now_ms)
 {
-    const struct store_group *x = a, *y = b;
-    return str_compare(x->name, y->name);
+    group_list_look(c->groups, s, now_ms);
 }
 
-static void read_groups(struct read_call *c, struct store *s, int64_t now_ms)
+static void look_again(struct http_request *r)
 {
-    struct store_group *groups;
-    size_t count;
-    store_groups(s, now_ms, c->arena, &groups, &count);
-    qsort(groups, count, sizeof *groups, by_name);
-    json_open(&c->found, '[');
-    for (size_t i = 0; i < count; i++)
-        if (groups[i].available + groups[i].owned && reaches(c, groups[i].name))
-            json_put_text(&c->found, groups[i].name);
-    json_close(&c->found, ']');
+    submit(r->handler_data);
+}
+
+static void put_names(struct http_request *r)
+{
+    struct read_call *c = r->handler_data;
+    if (c->sliced)
+        http_slice_begin(&c->found);
+    else
+        json_open(&c->found, '[');
+    while (c->found.len < http_slice_len(r) && c->groups->count)
+        json_put_text(&c->found, group_list_next(c->groups)->name);
+    c->sliced = c->groups->count;
+    if (!c->sliced)
+        json_close(&c->found, ']');
+    struct buf found = c->found;
+    if (!http_reply_slice(r, &found, c->sliced ? put_names : NULL))
+        buf_release(&found);
+}
+
+static void on_looked(struct read_call *c, int err)
+{
+    if (err)
+        task_reply_err(c->h, c->r, err);
+    else if (!http_take_room(c->r, c->groups->fresh_len))
+        http_reply_short(c->r);
+    else if (group_list_keep(c->groups))
+        http_later(c->r, look_again);
+    else
+        put_names(c->r);
 }
 
 void task_get_groups(struct http_request *r)
 {
-    get(r, read_groups);
+    struct group_list *l = arena_zalloc(&r->arena, sizeof *l);
+    *l = (struct group_list){.arena = &r->arena, .who = r->who, .internal = true, .living = true};
+    get(r, look, l);
 }
 
 void task_get_task(struct http_request *r)
 {
-    get(r, read_task);
+    get(r, read_task, NULL);
 }
 
 void task_get_tasks(struct http_request *r)
 {
-    get(r, read_tasks);
+    get(r, read_tasks, NULL);
 }
 
 void task_get_group(struct http_request *r)
 {
-    get(r, read_group);
+    get(r, read_group, NULL);
 }

@@ -18,6 +18,10 @@ static void call_release(struct v1_call *c)
 static void on_gone(struct http_request *r)
 {
     struct v1_call *c = r->handler_data;
+    if (!c->submitted) {
+        buf_release(&c->out);
+        return;
+    }
     http_take_memory(r, &c->memory);
     c->arena = &c->memory.arena;
     c->r = NULL;
@@ -40,6 +44,8 @@ void v1_finish(struct v1_call *c, const struct task_reply *reply)
         http_reply_reasons(c->r, err, reply->errors, reply->error_count);
     else if (err == DROVER_NOT_LEADER)
         leader_redirect(c->v1->context->leader, c->r, "no server leads yet: try again");
+    else if (err == DROVER_NO_TASK && out.len)
+        http_reply_err(c->r, err, buf_text(&out));
     else if (err)
         http_reply_err(c->r, err, NULL);
     else
@@ -49,6 +55,7 @@ void v1_finish(struct v1_call *c, const struct task_reply *reply)
 static void on_done(void *arg, const struct task_reply *reply)
 {
     struct v1_call *c = arg;
+    c->submitted = false;
     if (c->r)
         (c->finish ? c->finish : v1_finish)(c, reply);
     else
@@ -57,6 +64,7 @@ static void on_done(void *arg, const struct task_reply *reply)
 
 void v1_submit(struct v1_call *c)
 {
+    c->submitted = true;
     c->request.done = on_done;
     c->request.arg = c;
     service_submit(c->v1->service, &c->request);
@@ -72,6 +80,16 @@ void v1_read(struct v1_call *c, void (*read)(void *arg, struct store *s, int64_t
 bool v1_reaches(const struct v1_call *c, struct str group)
 {
     return !c->who || identity_reaches(c->who, SCOPE_GROUP, group);
+}
+
+int v1_get(struct v1_call *c, struct store *s, int64_t id, struct task *ret_task)
+{
+    int err = store_get(s, id, c->arena, ret_task);
+    if (!err && !v1_reaches(c, ret_task->group))
+        err = DROVER_NO_TASK;
+    if (err == DROVER_NO_TASK)
+        store_put_missing(s, id, c->who, &c->out);
+    return err;
 }
 
 #define CHANGE_ERRORS "507\n" ROUTE_LEADER
@@ -93,8 +111,10 @@ static const struct route ROUTES[] = {
          FIELD_TEXT(IN_QUERY, struct v1_find_in, filter.key, "key", 1, INT64_MAX, "With this key"),
          FIELD_TEXT(IN_QUERY, struct v1_find_in, filter.error, "error", 1, INT64_MAX,
                     "With this in its last error"),
+         FIELD_TEXT(IN_QUERY, struct v1_find_in, filter.origin, "origin", 1, INT64_MAX,
+                    "Dead tasks of this group"),
          FIELD_BOOL(IN_QUERY, struct v1_find_in, filter.internal, "internal",
-                    "Without a group: also messages of queues and tasks of nodes"),
+                    "Also messages of queues and tasks of nodes"),
          FIELD_TEXT(IN_QUERY, struct v1_find_in, after, "after", 1, 64,
                     "Go on where an answer with this `next` ended"),
          FIELD_INT(IN_QUERY, struct v1_find_in, limit, "limit", 1, TASK_IDS_MAX,

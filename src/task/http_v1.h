@@ -22,6 +22,7 @@ struct v1_call {
     struct arena *arena;    /* of the request */
     struct http_memory memory;
     struct task_request request;
+    bool submitted;             /* the service has it */
     const struct identity *who; /* who sent it; NULL: no limits */
     void *in;
     struct buf out; /* the answer */
@@ -40,6 +41,9 @@ void v1_submit(struct v1_call *c);
 void v1_finish(struct v1_call *c, const struct task_reply *reply);
 
 bool v1_reaches(const struct v1_call *c, struct str group);
+
+/* A task that the sender reaches. NO_TASK: the message is in c->out. */
+int v1_get(struct v1_call *c, struct store *s, int64_t id, struct task *ret_task);
 
 /* What the handlers share. */
 struct task_v1 {
@@ -61,9 +65,10 @@ extern const struct event_words TASK_EVENT_WORDS;
 /* What the routes take. */
 
 struct v1_filter_in {
-    struct str group, text, key, error;
+    struct str group, text, key, error, origin;
     const struct str *states;
-    size_t state_count;
+    const int64_t *ids; /* of bulk only */
+    size_t state_count, id_count;
     bool internal;
 };
 

@@ -154,9 +154,7 @@ static void read_outcome(void *arg, struct store *s, int64_t now_ms)
     const struct v1_task_in *in = c->in;
     struct task t;
     c->out.len = 0;
-    c->err = store_get(s, in->id, c->arena, &t);
-    if (!c->err && !v1_reaches(c, t.group))
-        c->err = DROVER_NO_TASK;
+    c->err = v1_get(c, s, in->id, &t);
     if (!c->err)
         put_outcome(&c->out, &t, task_state_name(task_state(&t, now_ms)));
     for (size_t i = 0; c->err && c->v1->outcomes && http_was_parked(c->r) && i < OUTCOMES; i++) {
@@ -164,6 +162,7 @@ static void read_outcome(void *arg, struct store *s, int64_t now_ms)
         if (TASK_FIRST(o->slot) != in->id || !o->slot)
             continue;
         c->err = 0;
+        c->out.len = 0;
         buf_put_str(&c->out, buf_str(&o->json));
     }
 }

@@ -86,6 +86,25 @@ static int read_choice(const struct setting *row, struct str word, bool *to, str
     return 0;
 }
 
+/* null stands for the default. */
+static void reset(const struct setting *row, struct task_settings *s)
+{
+    static const size_t sizes[] = {[SETTING_INT] = sizeof(int64_t),
+                                   [SETTING_REAL] = sizeof(double),
+                                   [SETTING_BOOL] = sizeof(bool),
+                                   [SETTING_CHOICE] = sizeof(bool),
+                                   [SETTING_TEXT] = sizeof(struct str)};
+    memcpy((char *)s + row->offset, (const char *)&TASK_SETTINGS_DEFAULT + row->offset,
+           sizes[row->kind]);
+}
+
+static void reset_object(const char *object, struct task_settings *s)
+{
+    for (size_t i = 0; i < SETTINGS_COUNT; i++)
+        if (is_in(&SETTINGS[i], object))
+            reset(&SETTINGS[i], s);
+}
+
 static int read_value(const struct setting *row, const struct json *m, struct task_settings *s,
                       struct err_info *e)
 {
@@ -93,7 +112,9 @@ static int read_value(const struct setting *row, const struct json *m, struct ta
                                          "a string"};
     void *to = (char *)s + row->offset;
     double real = m->kind == JSON_INT ? (double)m->number : m->real;
-    if (row->kind == SETTING_INT && m->kind == JSON_INT) {
+    if (m->kind == JSON_NULL) {
+        reset(row, s);
+    } else if (row->kind == SETTING_INT && m->kind == JSON_INT) {
         if (m->number < row->min || m->number > row->max)
             return out_of_bounds(row, e);
         *(int64_t *)to = m->number;
@@ -132,6 +153,8 @@ static int read_members(const struct json *v, const char *object, struct task_se
         }
         if (nested && m->kind == JSON_OBJECT)
             TRY(read_members(m, *ret_field, s, ret_field, e));
+        else if (nested && m->kind == JSON_NULL)
+            reset_object(*ret_field, s);
         else if (nested)
             return err_set(e, DROVER_BAD_ARGUMENT, "%s must be an object, not %s", *ret_field,
                            json_kind_name(m));

@@ -233,8 +233,12 @@ size_t store_count(const struct store *s);
 /* Copies an extra into an arena. */
 const struct task_extra *task_extra_copy(struct arena *a, const struct task_extra *x);
 
-/* Appends to a message what became of a task that does not exist, if that is known. */
-void store_put_fate(const struct store *s, int64_t id, struct buf *b);
+/*
+ * Appends that there is no such task, and what became of it, if that is known; not for those who
+ * are limited to some groups.
+ */
+void store_put_missing(const struct store *s, int64_t id, const struct identity *who,
+                       struct buf *b);
 
 /* The slot of a task. 0: there is no such task. */
 int64_t store_slot_of(const struct store *s, int64_t id);
@@ -258,8 +262,11 @@ int store_list(struct store *s, struct str group, int64_t after, size_t limit, b
 struct store_filter {
     struct str group, key;
     struct str text, error; /* part of the data, of the last error */
-    unsigned states;        /* 1 << enum task_state; 0: any */
-    bool internal;          /* without a group: also messages of queues and tasks of nodes */
+    struct str origin;      /* the group where it died */
+    const int64_t *ids;     /* NULL: any */
+    size_t id_count;
+    unsigned states; /* 1 << enum task_state; 0: any */
+    bool internal;   /* also messages of queues and tasks of nodes */
     const struct identity *who;
 };
 
@@ -295,6 +302,13 @@ struct store_group {
     size_t states[TASK_STATES];
     bool internal; /* messages of a queue, tasks of nodes */
 };
+
+/*
+ * The groups in so many places from a place on, in no order: a group keeps its place. False: there
+ * are no more places.
+ */
+bool store_some_groups(struct store *s, uint32_t at, uint32_t max, int64_t now_ms, struct arena *a,
+                       struct store_group **ret_groups, size_t *ret_count);
 
 /* All groups, in no order. */
 void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,

@@ -48,6 +48,10 @@ static void check_edit(struct txn_work *w, const struct task_edit *e)
     if (e->kind == EDIT_EXPIRE || e->kind == EDIT_NONE) /* the store's own */
         return;
     work_check_change(w, EDIT_NAMES[e->kind], e->id, true);
+    uint32_t ref = work_find(w, e->id);
+    if (ref && record_at(w->s, ref)->ownerid == TASK_MESSAGES)
+        work_object(w, "%s: task %" PRId64 " is a message of a queue", EDIT_NAMES[e->kind],
+                    record_at(w->s, ref)->id);
     if (e->kind == EDIT_MOVE || e->kind == EDIT_RETRY)
         check_target(w, e);
 }
@@ -265,19 +269,20 @@ const struct settings_table *store_settings(const struct store *s)
 
 /* What became of a task. */
 
-void store_put_fate(const struct store *s, int64_t id, struct buf *b)
+/* first: the id is the first one of the task, which has ended then. */
+static void put_fate(const struct store *s, int64_t id, bool first, struct buf *b)
 {
     int64_t slot = id;
     if (id < 0)
         return;
     if (s->trace && s->trace[id % TRACE_LEN].id == id) {
         slot = s->trace[id % TRACE_LEN].slot;
-        if (!slot) {
+        if (!slot || first) {
             buf_put_str(b, STR(": it has ended"));
             return;
         }
     }
-    uint32_t ref = store_find_slot(s, slot);
+    uint32_t ref = first ? 0 : store_find_slot(s, slot);
     if (!ref)
         return;
     const struct task_record *r = record_at(s, ref);
@@ -286,4 +291,13 @@ void store_put_fate(const struct store *s, int64_t id, struct buf *b)
     else
         buf_printf(b, ": it is %" PRId64 " now, %s client %" PRId64, r->id,
                    r->claimed ? "claimed by" : "changed by", r->ownerid);
+}
+
+void store_put_missing(const struct store *s, int64_t id, const struct identity *who, struct buf *b)
+{
+    bool first = id < 0 && id - INT64_MIN < -id;
+    int64_t number = first ? id - INT64_MIN : id;
+    buf_printf(b, "there is no task %s%" PRId64, first ? "first:" : "", number);
+    if (!who || !who->limited)
+        put_fate(s, number, first, b);
 }

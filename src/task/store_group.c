@@ -447,6 +447,8 @@ void group_set_settings(struct store *s, struct task_group *g)
 {
     struct ref_list list = {mem_alloc((group_count(g) + 1) * sizeof *list.refs), 0};
     group_each(g, collect, &list);
+    for (uint32_t i = 0; i < g->heap.count; i++)
+        count_waiting(s, g, g->heap.entries[i].ref, -1); /* what is claimed expires again */
     free_lanes(g);
     s->available -= g->available;
     g->heap.count = 0;

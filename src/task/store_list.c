@@ -204,16 +204,21 @@ int store_list(struct store *s, struct str group, int64_t after, size_t limit, b
     return 0;
 }
 
-/* By one of its tasks: modules have groups of their own. */
+static bool is_of_module(const struct store *s, uint32_t ref)
+{
+    return record_at(s, ref)->managed || record_at(s, ref)->ownerid == TASK_MESSAGES;
+}
+
+/* By one or two of its tasks: modules have groups of their own. */
 static bool is_internal(const struct store *s, const struct task_group *g)
 {
     const struct task_lane *lane = group_lane(g);
-    uint32_t ref = 0;
-    if (g->heap.count)
-        ref = g->heap.entries[0].ref;
-    else if (lane && lane_class(lane)->count)
-        ref = lane_class(lane)->array[0];
-    return ref && (record_at(s, ref)->managed || record_at(s, ref)->ownerid == TASK_MESSAGES);
+    if (g->heap.count && is_of_module(s, g->heap.entries[0].ref))
+        return true;
+    const struct task_class *c = lane ? lane_class(lane) : NULL;
+    if (c && c->fifo.count)
+        return is_of_module(s, c->fifo.entries[0].ref);
+    return c && c->count && is_of_module(s, c->array[0]);
 }
 
 void store_list_ids(struct store *s, struct str group, size_t limit, bool owned, int64_t now_ms,
@@ -253,12 +258,13 @@ static struct store_group count_group(const struct store *s, const struct task_g
     return c;
 }
 
-void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,
-                  size_t *ret_count)
+bool store_some_groups(struct store *s, uint32_t at, uint32_t max, int64_t now_ms, struct arena *a,
+                       struct store_group **ret_groups, size_t *ret_count)
 {
-    struct store_group *list = arena_alloc(a, s->group_top * sizeof *list);
+    uint32_t end = at >= s->group_top || s->group_top - at <= max ? s->group_top : at + max;
+    struct store_group *list = arena_alloc(a, (at < end ? end - at : 1) * sizeof *list);
     size_t count = 0;
-    for (uint32_t i = 1; i < s->group_top; i++) {
+    for (uint32_t i = at + !at; i < end; i++) {
         struct task_group *g = s->groups[i];
         if (!g || !(group_count(g) + g->done_count))
             continue;
@@ -267,6 +273,13 @@ void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store
     }
     *ret_groups = list;
     *ret_count = count;
+    return end < s->group_top;
+}
+
+void store_groups(struct store *s, int64_t now_ms, struct arena *a, struct store_group **ret_groups,
+                  size_t *ret_count)
+{
+    store_some_groups(s, 0, s->group_top, now_ms, a, ret_groups, ret_count);
 }
 
 bool store_count_group(struct store *s, struct str name, int64_t now_ms, struct arena *a,

@@ -76,18 +76,14 @@ uint32_t work_find(const struct txn_work *w, int64_t id)
 /* "there is no task 40: it was claimed as 52 by client 7" */
 void work_object_missing(struct txn_work *w, const char *what, int64_t id)
 {
-    CLEANUP(buf_release) struct buf fate = {0};
-    store_put_fate(w->s, id, &fate);
-    buf_put(&fate, "", 1);
-    if (id < 0 && id - INT64_MIN < -id)
-        work_object(w, "%s: there is no task first:%" PRId64 "%s", what, id - INT64_MIN, fate.p);
-    else
-        work_object(w, "%s: there is no task %" PRId64 "%s", what, id, fate.p);
+    CLEANUP(buf_release) struct buf text = {0};
+    store_put_missing(w->s, id, w->who, &text);
+    work_object(w, "%s: %s", what, buf_text(&text));
 }
 
 bool work_may(const struct txn_work *w, const struct task_record *r)
 {
-    return !r->managed || w->manage || !w->who || (identity_may(w->who, ROLE_RUN) && !w->who->node);
+    return !r->managed || w->manage || !w->who || identity_may_run(w->who);
 }
 
 void work_check_change(struct txn_work *w, const char *what, int64_t id, bool ends)

@@ -16,9 +16,11 @@
 
 #include "base/crc32c.h"
 #include "keeper/local/local.h"
+#include "schedule/schedule.h"
 #include "server/announce.h"
 #include "start_fault.h"
 #include "support.h"
+#include "task/settings_json.h"
 #include "task/task_tree.h"
 
 enum { SAID_MAX = 16 * 1024, CHILD_S = PATIENCE_MS / 1000 };
@@ -219,6 +221,28 @@ static void put_tasks(struct keeper *k)
     free(log);
 }
 
+/* The settings of a group and a schedule: the names of both nodes are hashes. */
+static void put_policy(struct keeper *k)
+{
+    static const char schedule[] =
+        "{\"version\":1,\"name\":\"nightly\",\"spec\":{\"cron\":\"0 3 * * *\",\"timezone\":"
+        "\"Europe/Berlin\",\"task\":{\"group\":\"mail\",\"data\":\"\"}}}";
+    /* The next time is far away: a tick would change the data. */
+    struct schedule_state state = {.from_ms = 1, .next_ms = INT64_C(1) << 42};
+    CLEANUP(buf_release) struct buf data = {0};
+    char path[SETTINGS_PATH_SIZE], of_schedule[SCHEDULE_PATH_SIZE];
+
+    put(k, SETTINGS_ROOT, STR(""));
+    settings_path(STR("mail*"), path);
+    put(k, path, STR("{\"version\":1,\"pattern\":\"mail*\",\"settings\":{\"attempts\":3}}"));
+    put(k, SCHEDULES_ROOT, STR(""));
+    schedule_path("nightly", false, of_schedule);
+    put(k, of_schedule, str_of(schedule));
+    schedule_path("nightly", true, of_schedule);
+    schedule_put_state(&data, &state);
+    put(k, of_schedule, buf_str(&data));
+}
+
 /* Something for every module that reads at its start. */
 static int fill_child(const char *dir)
 {
@@ -245,6 +269,7 @@ static int fill_child(const char *dir)
 
     put(k, "/drover", STR(""));
     put_tasks(k);
+    put_policy(k);
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
         put(k, nodes[i][0], str_of(nodes[i][1]));
     close_data(k, l);

@@ -1,13 +1,19 @@
 """What the tests of the commands share: a client's surroundings, and servers that misbehave."""
 
 import contextlib
+import fcntl
 import http.client
 import http.server
 import json
 import os
 import pathlib
+import pty
+import re
+import struct
 import subprocess
+import termios
 import threading
+import urllib.request
 
 from conftest import BINARY, DEADLINE_S
 
@@ -41,9 +47,38 @@ class Client:
     def json(self, *words, input=None):
         return json.loads(self.ok(*words, "--json", input=input))
 
+    def waiting(self):
+        """How many requests wait at the server."""
+        with urllib.request.urlopen(self.environment["DROVER_URL"] + "/metrics", timeout=DEADLINE_S) as answer:
+            page = answer.read().decode()
+        return int(float(re.search(r"^drover_http_waiting\S* (\S+)$", page, re.MULTILINE)[1]))
+
     def tasks(self, *groups):
         """Group and data of all tasks, sorted."""
         return sorted((task["group"], task["data"]) for task in self.json("ls", *groups))
+
+
+def on_terminal(me, *words, columns=80, typed=None, status=0):
+    """What a command prints on a terminal of that width; typed: its input is the terminal, too."""
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    more = {} if typed is None else {"stdin": child}
+    process = me.popen(*words, stdout=child, stderr=child, **more)
+    os.close(child)
+    if typed:
+        os.write(parent, typed.encode())
+    said = b""
+    while True:
+        try:
+            more = os.read(parent, 65536)
+        except OSError:
+            more = b""
+        if not more:
+            break
+        said += more
+    os.close(parent)
+    assert process.wait(20) == status, said
+    return said.decode().replace("\r\n", "\n")
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -114,6 +114,32 @@ def test_what_is_done_to_nodes(audited, log, tmp_path):
     assert "secret" not in log.read_text()
 
 
+def test_what_is_done_to_schedules_of_commands(audited, log, tmp_path):
+    """Its nodes have no ids yet; each time that they are added has a line of its own. Tasks are no commands."""
+    admin, path = admin_token(tmp_path / "data"), "/v1/schedules/nightly"
+    task = {"cron": "@daily", "task": {"group": "g"}}
+    for method, to, body in (("PUT", "", {"cron": "@daily", "graph": NODE}), ("POST", "/run", {}), ("POST", "/pause", {}),
+                             ("POST", "/resume", {}), ("PUT", "", task), ("POST", "/run", {}), ("DELETE", "", None)):
+        assert ask(audited, admin, method, path + to, body)[0] == 200
+    begun = [(line["action"], line["target"], line.get("command"), "node" in line) for line in lines(log, stage="begin")]
+    assert begun == [("setSchedule", path, "true", False), ("runSchedule", path + "/run", None, False),
+                     ("pauseSchedule", path + "/pause", None, False), ("resumeSchedule", path + "/resume", None, False),
+                     ("setSchedule", path, None, False)]
+    assert [line["outcome"] for line in lines(log, stage="end")] == [200] * len(begun)
+    [tick] = lines(log, who="schedule")
+    assert (tick["action"], tick["target"], tick["nodes"]) == ("tick", "nightly", 1)
+
+
+def test_settings_of_groups_are_named(audited, log, tmp_path):
+    admin = admin_token(tmp_path / "data")
+    assert ask(audited, admin, "PUT", "/v1/groups/mail*", {"attempts": 3})[0] == 200
+    assert ask(audited, admin, "PUT", "/v1/groups/mail*", {"attempts": "x"})[0] == 400
+    assert ask(audited, admin, "DELETE", "/v1/groups/mail*")[0] == 200
+    done = [(line["action"], line["target"], line.get("outcome")) for line in lines(log, who="the admin token")]
+    assert done == [(action, "/v1/groups/mail*", outcome) for action, status in
+                    (("setGroup", 200), ("setGroup", 400), ("unsetGroup", 200)) for outcome in (None, status)]
+
+
 def test_keeper_commands_are_named(audited, log, tmp_path):
     admin = admin_token(tmp_path / "data")
     assert ask(audited, admin, "POST", "/v1/keeper/commands/srst", {})[0] == 200

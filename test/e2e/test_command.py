@@ -65,7 +65,7 @@ def sections(page):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_man_page_names_every_option(name):
     """In the section of the command, or in the OPTIONS that its page gives for all of them."""
-    options = re.findall(r"^  (--[a-z-]+)", help_of(name).stdout, re.MULTILINE)
+    options = re.findall(r"^  (--[a-z0-9-]+)", help_of(name).stdout, re.MULTILINE)
     pages = [sections(path.read_text()) for path in (ROOT / "doc").glob("*.scd")]
     page = next((page for page in pages if name in page), None)
     if page is None:

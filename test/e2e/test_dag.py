@@ -387,9 +387,14 @@ def test_a_large_value_goes_in_and_out_in_pieces(dag):
 def test_a_piece_is_replaced_and_its_neighbours_stay(dag):
     [a] = dag.add(node("group"))
     path = f"/v1/nodes/{a}/data/text"
-    at = dag.put(path, {"value": "aaa"}, start="")["pagination"]
+    made = dag.put(path, {"value": "xxxx"}, start="")
+    made = dag.put(path, {"value": "aaa"}, start=made["start"], pid=made["pagination"]["pid"])
+    assert made["start"] == "0" and "start" not in dag.put(f"/v1/nodes/{a}/data/other", {"value": "x"})
+    at = made["pagination"]
     for piece in ("bb", "z" * 100000, "cccc"):
-        at = dag.put(path, {"value": piece}, start=at["next"], pid=at["pid"])["pagination"]
+        made = dag.put(path, {"value": piece}, start=at["next"], pid=at["pid"])
+        assert made["start"] == at["next"]
+        at = made["pagination"]
     for start, piece in (("0", "AAA"), ("3", "BB"), ("100005", "CC")):
         dag.put(path, {"value": piece}, start=start, pid=at["pid"])
     assert dag.data(a, "text")["data"] == "AAABB" + "z" * 100000 + "CC"

@@ -8,6 +8,7 @@ from concurrent.futures import wait as wait_for_futures
 
 import pytest
 
+from cli import Client
 from conftest import BINARY, DEADLINE_S, wait_until
 from dag_support import Dag, node, refused, shell
 
@@ -280,3 +281,64 @@ def test_what_is_offered_is_a_task_in_the_store(dag):
     done(dag, run, status=1)
     assert dag.wait(a, b) == ["failed", "skipped"]
     assert dag.get("/group/mine", owned=1) == []
+
+
+def agents(dag, **query):
+    return dag.get("/v1/agents", **query)["agents"]
+
+
+ANNOUNCED = {"host": "m1", "groups": ["gpu", "far"], "jobs": 4, "lease": 60000}
+
+
+def test_agents_announce_themselves(dag):
+    assert agents(dag) == []
+    dag.put("/v1/agents/7", ANNOUNCED | {"labels": {"os": "x"}})
+    dag.put("/v1/agents/8", ANNOUNCED | {"groups": ["cpu"], "lease": 300})
+    dag.put("/v1/agents/7", ANNOUNCED | {"labels": {"os": "x"}, "draining": True})  # it is known: not so
+    [one] = agents(dag, group="far")
+    assert (one["id"], one["host"], one["jobs"], one["running"], one["labels"], one["drain"]) == (
+        "7", "m1", 4, [], {"os": "x"}, False)
+    wait_until(lambda: [one["id"] for one in agents(dag)] == ["7"], "the end of a lease")
+    assert dag.put("/v1/agents/6", ANNOUNCED | {"draining": True, "lease": 1}) == {"drain": True}
+    wait_until(lambda: [one["id"] for one in agents(dag)] == ["7"], "the end of another")
+    dag.add(shell("true", group="gpu"))
+    [(_, run)] = dag.claim(groups=["gpu"])
+    assert agents(dag)[0]["running"] == [run["node"]]
+    for bad in ({"host": 5}, {"groups": []}, {"jobs": 0}, {"lease": 0}, {"labels": [1]}, {"x": 1}):
+        refused(400, dag.put, "/v1/agents/7", ANNOUNCED | bad)
+    refused(400, dag.put, "/v1/agents/0", ANNOUNCED)
+    refused(404, dag.put, "/v1/agents/9/drain", {"drain": True})
+
+
+def test_the_server_is_an_agent_too(start):
+    dag = Dag(start("--jobs", 3).port)
+    [one] = agents(dag, group="drover/run")
+    assert (one["id"], one["jobs"]) == ("serve", 3) and agents(dag, group="gpu") == []
+
+
+def test_an_agent_drains(dag, agent, tmp_path):
+    """It takes nothing more, not even with the claim that was waiting, and takes nodes again."""
+    client = Client(f"http://127.0.0.1:{dag.port}", tmp_path)
+    agent("--group", "far", "--jobs", 2, "--label", "disk=fast", lease="1s")
+    [one] = wait_until(lambda: agents(dag), "an agent")
+    assert one["labels"] == {"disk": "fast"} and one["jobs"] == 2
+    [a] = dag.add(shell("sleep 60", group="far"))
+    wait_until(lambda: agents(dag)[0]["running"] == [a], "a running node")
+    assert "disk" in client.ok("agents", "--group", "far")
+    client.ok("drain", one["id"])
+    [b] = dag.add(shell("true", group="far"))
+    assert dag.wait(b, timeout=1500) == ["incipient"] and dag.state(a) == "running"
+    client.ok("drain", "--undo", one["id"])
+    assert dag.wait(b) == ["finished"]
+    dag.kill(a)
+    assert client.run("drain", "99").returncode == 1
+
+
+def test_exec_in_a_group_without_agents(dag, agent, tmp_path):
+    client = Client(f"http://127.0.0.1:{dag.port}", tmp_path)
+    done = client.run("exec", "--group", "gpu", "--", "true")
+    assert done.returncode == 1 and "no agent serves the group 'gpu'" in done.stderr
+    assert dag.get("/v1/nodes") == []
+    waiting = client.popen("exec", "--group", "gpu", "--wait-for-agent", "1m", "--", "echo", "here")
+    agent("--group", "gpu", lease="3s")
+    assert waiting.communicate(timeout=DEADLINE_S)[0] == "here\n" and waiting.returncode == 0

@@ -54,6 +54,9 @@ def whole(tmp_path_factory):
         Tasks(server.port).update(requestid="r", adds=[{"group": "g", "data": "d"}])
         call(server.port, "POST", "/v1/tokens", {"roles": ["work"]})
         Dag(server.port).add(command("sleep 1000"))
+        assert call(server.port, "PUT", "/v1/groups/g*", {"attempts": 3})[0] == 200
+        for name, what in (("task", {"task": {"group": "g"}}), ("graph", {"graph": [command("true")]})):
+            assert call(server.port, "PUT", f"/v1/schedules/{name}", {"cron": "@yearly"} | what)[0] == 200
         assert server.stop() == 0
     finally:
         server.kill()
@@ -103,7 +106,7 @@ def check_refused(whole, tmp_path, path, damage, strict=True):
 
 def test_a_damaged_node_is_named(whole, tmp_path):
     """What the server trusts at its start: a node of each kind."""
-    for path in [path for path in kinds(whole) if re.match("/drover/(tasks|requests|dag|secret)", path)]:
+    for path in [path for path in kinds(whole) if re.match("/drover/(tasks|requests|dag|secret|groups|schedules)", path)]:
         check_refused(whole, tmp_path, path, DAMAGES["empty"])
 
 
@@ -155,8 +158,9 @@ def chroot(zookeeper):
     server = OnEnsemble(url, "--zk-timeout-ms", 4000).start().leads()
     client = KazooClient(url.removeprefix("zk://"))
     try:
+        add = {"clientid": 1, "requestid": "r", "adds": [{"group": "g", "data": "d"}]}
+        wait_until(lambda: call(server.port, "POST", "/update", add)[0] == 200, "it leads, on a busy machine too")
         wait_until(lambda: call(server.port, "GET", "/readyz")[0] == 200, "it is ready")
-        Tasks(server.port).update(requestid="r", adds=[{"group": "g", "data": "d"}])
         dag = Dag(server.port)
         dag.wait(*dag.add(command("true")))
         assert server.stop() == 0

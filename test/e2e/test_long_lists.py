@@ -4,10 +4,11 @@ memory, and what changes meanwhile leaves everything else exactly once."""
 import json
 import os
 import socket
+from urllib.parse import quote
 
 import pytest
 
-from conftest import Connection, Http, Server, wait_until
+from conftest import Connection, Http, Server, drover, wait_until
 from task_support import Tasks
 from test_limits import metric
 
@@ -89,6 +90,79 @@ def test_a_limit_and_what_is_missing(tasks):
     assert me.headers["Content-Length"]
     me.update(deletes=ids[:700])
     assert [task["id"] for task in me.group("g", "?owned=1")].sort() == ids[700:].sort()
+    assert server.stop() == 0, server.said
+
+
+def pages(http, path, what, limit, by="after"):
+    """All of a list with `next`, and how long its pages were."""
+    found, sizes, after = [], [], ""
+    while after is not None:
+        status, page = http.send("GET", f"{path}?limit={limit}{after and f'&{by}={quote(str(after))}'}")
+        assert status == 200, page
+        found += page[what]
+        sizes.append(int(http.headers["Content-Length"]))
+        after = page.get("next")
+    return found, sizes
+
+
+def test_many_groups(start):
+    """They are gathered in steps, and are in the order of their names nevertheless."""
+    server = start("--journal", "none")
+    me = Tasks(server.port)
+    names = [f"group {n * 7919 % 30000:05} {'x' * (n % 60)}" for n in range(30000)]
+    for at in range(0, len(names), 5000):
+        me.update(adds=[{"group": name, "data": ""} for name in names[at:at + 5000]])
+    assert me.get("/groups") == sorted(names) and me.headers["Transfer-Encoding"] == "chunked"
+    for limit in (7000, 10000):
+        found, sizes = pages(me, "/v1/groups", "groups", limit)
+        assert [one["group"] for one in found] == sorted(names) and len(sizes) == -(-len(names) // limit)
+        assert all(one["available"] == 1 for one in found)
+    reader = SlowReader(server, "/groups")
+    for path in ("/groups", "/v1/groups"):  # clients that leave before the answer begins
+        for _ in range(20):
+            gone = Connection(server.port)
+            gone.send(server.fill(f"GET {path} HTTP/1.1\r\nHost: HOST\r\n\r\n"))
+            gone.close()
+    me.update(adds=[{"group": "another", "data": ""}])
+    assert reader.read_rest() == sorted(names)
+    assert settle(me) < MIB
+    assert server.stop() == 0, server.said
+
+
+def test_pages_of_large_items(start):
+    """A page ends when it is about a megabyte long, however many items are allowed."""
+    server = start("--journal", "none")
+    me = Tasks(server.port)
+    ids = [me.add("g", "x" * 300000)[0] for _ in range(20)]
+    found, sizes = pages(me, "/v1/tasks", "tasks", 1000)
+    assert [task["id"] for task in found] == ids and len(sizes) == 20 and max(sizes) < MIB
+    small = me.add("g", *"abc")
+    found, sizes = pages(me, "/v1/tasks", "tasks", 1000)
+    assert [task["id"] for task in found] == ids + small and len(sizes) == 20  # with the last large one
+    moved, after = 0, {}
+    while after is not None:
+        status, answer = me.send("POST", "/v1/tasks/bulk", {"filter": {"group": "g"}, "action": "move", "group": "h"} | after)
+        assert status == 200 and answer["matched"] == answer["changed"], answer
+        moved, after = moved + answer["changed"], answer["next"] and {"after": answer["next"]}
+    assert moved == len(ids + small) == len(me.group("h")) and me.group("g") == []
+    status, answer = me.send("GET", "/v1/tasks?text=nothing")
+    assert status == 200 and answer["tasks"] == [] and answer["next"]
+    names = [f"s{n:02}" for n in range(20)]
+    for name in names:
+        spec = {"cron": "@yearly", "task": {"group": "g", "data": "x" * 200000}}
+        assert me.send("PUT", f"/v1/schedules/{name}", spec)[0] == 200
+    found, sizes = pages(me, "/v1/schedules", "schedules", 1000)
+    assert [one["name"] for one in found] == names and max(sizes) < MIB
+    batches = [me.send("POST", "/v1/batches", {"submission": {"name": "x" * 300000}})[1]["batch"] for _ in range(9)]
+    jobs = [me.send("POST", f"/v1/batches/{batches[0]}/jobs", {"configuration": {"x": "x" * 300000}})[1]["job"]
+            for _ in range(9)]
+    items = [me.send("POST", "/v1/access/small", {"x": "x" * 300000})[1]["access"] for _ in range(9)]
+    for path, what, by, ids in (("/v1/batches", "batches", "after", batches), ("/v1/jobs", "jobs", "start", jobs),
+                                ("/v1/access/small", "access", "after", items)):
+        found, sizes = pages(me, path, what, 1000, by)
+        assert [one["id"] for one in found] == ids and len(sizes) == 3 and max(sizes) < 2 * MIB, path
+    done = drover("access", "ls", "small", "--json", "--server", f"http://127.0.0.1:{server.port}")
+    assert [one["id"] for one in json.loads(done.stdout)["access"]] == items, done.stderr
     assert server.stop() == 0, server.said
 
 

@@ -130,7 +130,7 @@ def test_the_example_of_a_body_fits_its_schema(method, path):
 
 
 def test_the_protocol_describes_every_route():
-    named = re.findall(r"^<!-- (GET|POST|PUT|DELETE) (\S+) -->$", PROTOCOL, re.MULTILINE)
+    named = re.findall(r"^<!-- (GET|POST|PUT|PATCH|DELETE) (\S+) -->$", PROTOCOL, re.MULTILINE)
     assert sorted(named) == sorted(OPERATIONS)
 
 
@@ -326,6 +326,9 @@ def tell_of_nodes(say):
     say(404, "POST", done, end | {"node": "999999"})
     say(200, "POST", done, end)
     other = next(each for each in ids if each != mine)
+    say(200, "PATCH", one, {"priority": 1, "name": "x"}, id=other)
+    say(404, "PATCH", one, {"priority": 1}, id=999999)
+    say(409, "PATCH", one, {"priority": 1}, id=mine)
     for verb in ("kill", "retry"):
         say(404, "PUT", f"/v1/scheduler/{verb}", query="?id=999999")
     say(404, "GET", "/v1/scheduler/wait", query="?id=999999")
@@ -336,6 +339,14 @@ def tell_of_nodes(say):
     say(200, "DELETE", one, id=mine)
     say(404, "DELETE", one, id=mine)
     say(410, "GET", "/v1/nodes", query=f"?limit=1&start={page['next']}&pid={page['pid']}")
+
+
+def tell_of_agents(say):
+    agent = {"host": "m1", "groups": ["gpu"], "jobs": 4, "lease": 15000, "labels": {"os": "x"}}
+    say(200, "PUT", "/v1/agents/{clientid}", agent, clientid=7)
+    say(200, "GET", "/v1/agents", query="?group=gpu")
+    say(200, "PUT", "/v1/agents/{clientid}/drain", {"drain": True}, clientid=7)
+    say(404, "PUT", "/v1/agents/{clientid}/drain", {"drain": True}, clientid=99)
 
 
 def tell_of_runs(say):
@@ -506,14 +517,15 @@ def test_every_documented_reply(tmp_path):
     server = Server("--data", tmp_path / "data", "--jobs", 0, "--pipeline", "storing").start()
     say = Story(server)
     for tell in (tell_of_the_server, tell_of_rights, tell_of_tasks, tell_of_groups, tell_of_schedules,
-                 tell_of_nodes, tell_of_runs, tell_of_worlds, tell_of_queues,
+                 tell_of_nodes, tell_of_runs, tell_of_agents, tell_of_worlds, tell_of_queues,
                  tell_of_batches, tell_of_locks):
         tell(say)
     server.stop()
     wanted = {(*each, status) for each in OPERATIONS for status in operation(*each)["responses"]
               if status in ("200", "404", "409", "410")}
     elsewhere = {("GET", "/v1/events", "200"), ("POST", "/v1/legacy", "409"),  # test_http, test_batch
-                 ("GET", "/v1/backup", "200"), ("GET", "/v1/backup", "409")}  # test_backup
+                 ("GET", "/v1/backup", "200"), ("GET", "/v1/backup", "409"),  # test_backup
+                 ("PUT", "/v1/agents/{clientid}", "409")}  # needs 10,000 agents
     missing = sorted(wanted - say.seen - elsewhere)
     assert not missing, "\n".join(map(" ".join, missing))
 
@@ -523,7 +535,7 @@ def test_every_documented_reply(tmp_path):
 def examples():
     """Each json block of the protocol: the route above it, and the body."""
     for section in re.split(r"^### ", PROTOCOL, flags=re.MULTILINE)[1:]:
-        route = re.match(r"(GET|POST|PUT|DELETE) (\S+)\n", section)
+        route = re.match(r"(GET|POST|PUT|PATCH|DELETE) (\S+)\n", section)
         for block in re.findall(r"```json\n(.*?)```", section, re.DOTALL):
             yield route[1], route[2], json.loads(block)
 

@@ -348,6 +348,38 @@ def test_any_user_as_the_readme_has_it(shared):
     assert server.returncode == 0
 
 
+ALONE = """
+serve() { "$DROVER" serve --config none --zk none "$@" 2>log & wait_for; }
+wait_for() { until curl -s http://127.0.0.1:8048/healthz >&2; do sleep 0.05; done; }
+end() { kill $!; wait $!; }
+serve; "$DROVER" whoami; "$DROVER" exec -- id -un; end
+serve --data other; "$DROVER" whoami; "$DROVER" exec -- id -un; end
+unset XDG_RUNTIME_DIR
+serve; "$DROVER" whoami; "$DROVER" exec -- id -un; end
+serve --data other; "$DROVER" whoami; ! "$DROVER" exec true; end
+"""
+
+
+@as_root
+def test_neither_socket_nor_port_nor_token_is_named(shared):
+    """The default port, in a network of its own: the socket says who the user is, without it the token does. The token
+    of another server of this user spoils nothing."""
+    (shared / "drover").write_bytes(pathlib.Path(BINARY).read_bytes())
+    (shared / "drover").chmod(0o755)
+    (shared / "home").mkdir()
+    user = pwd.getpwnam(OTHER_USER).pw_uid
+    os.chown(shared / "home", user, -1)
+    home = str(shared / "home")
+    inside = f'ip link set lo up; exec setpriv --reuid={user} --clear-groups sh -ec "$0"'
+    done = subprocess.run(["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-ec", inside, ALONE], cwd=home, capture_output=True, text=True, timeout=DEADLINE_S,
+                          env={"DROVER": str(shared / "drover"), "HOME": home, "XDG_RUNTIME_DIR": home,
+                               "PATH": os.environ["PATH"]})
+    everything = "roles: read work submit run admin"
+    assert done.stdout.splitlines() == [f"user {user}", everything, OTHER_USER] * 2 + [
+        "the admin token", everything, OTHER_USER, "loopback", "roles: read work submit"], done
+    assert done.returncode == 0 and "needs the role run" in done.stderr, done
+
+
 # Commands.
 
 SCRIPT = """
@@ -360,6 +392,9 @@ ask -X PUT "$DROVER_URL/v1/nodes/$OTHER/data/note" -d '{"value":"not mine"}'
 ask -X PUT "$DROVER_URL/v1/scheduler/kill?id=$OTHER" -d ''
 ask "$DROVER_URL/v1/agent/kills?clientid=1"
 ask $DROVER_URL/v1/tokens -d '{"roles":["admin"]}'
+ask -X PUT $DROVER_URL/v1/schedules/later -d '{"every":1000,"graph":[{"metadata":{"type":"command"},"data":{"command":"true"}}]}'
+ask -X POST $DROVER_URL/v1/schedules/nightly/run -d '{}'
+ask $DROVER_URL/claim -d '{"clientid":7,"groups":["far"],"duration":60000,"wait":60000}'
 echo $DROVER_TOKEN
 """
 
@@ -367,8 +402,10 @@ echo $DROVER_TOKEN
 def test_what_a_command_may_do(guarded, tmp_path):
     """Below its node and in it, nothing else; and only while it runs."""
     admin = admin_token(tmp_path / "data")
-    _, [other] = ask(guarded, admin, "POST", "/v1/nodes",
-                     [{"metadata": {"type": "condition"}, "data": {"command": "false"}}])
+    _, [other, _] = ask(guarded, admin, "POST", "/v1/nodes",
+                        [{"metadata": {"type": "condition"}, "data": {"command": "false"}},
+                         {"metadata": {"type": "command", "group": "far"}, "data": {"command": "true"}}])
+    assert ask(guarded, admin, "PUT", "/v1/schedules/nightly", {"cron": "@daily", "graph": NODE})[0] == 200
     node = {"metadata": {"type": "shell command"},
             "data": {"command": SCRIPT, "env": {"OTHER": other["id"]}}}
     status, added = ask(guarded, admin, "POST", "/v1/nodes", [node])
@@ -377,12 +414,15 @@ def test_what_a_command_may_do(guarded, tmp_path):
     ask(guarded, admin, "GET", f"/v1/scheduler/wait?id={mine}&timeout=60000")
     out = ask(guarded, admin, "GET", f"/v1/nodes/{mine}/data/stdout")[1]["data"]
     *lines, token = out.splitlines()
-    who, root, below, own, others, kill, agent, rights = [json.loads(line) for line in lines if line]
+    who, root, below, own, others, kill, agent, rights, *schedules, claim = [json.loads(line) for line in lines if line]
     assert who["roles"] == ["read", "work", "submit", "run"] and mine in who["name"]
     assert "only below its own" in errors(root)[0]
     assert len(below) == 1 and "pagination" in own
     assert "change only its node" in errors(others)[0] and "change only its node" in errors(kill)[0]
     assert "agent" in errors(agent)[0] and "needs the role admin" in errors(rights)[0]
+    assert ["have commands run only below its node" in errors(answer)[0] for answer in schedules] == [True, True]
+    assert [s["runs"] for s in ask(guarded, admin, "GET", "/v1/schedules")[1]["schedules"]] == [0]
+    assert "only below its node" in errors(claim)[0]
     assert token.startswith(f"node-{mine}-1-")
     assert ask(guarded, token, "GET", "/groups")[0] == 401
     assert ask(guarded, token[:-1] + ("0" if token[-1] != "0" else "1"), "GET", "/groups")[0] == 401
@@ -416,7 +456,8 @@ def test_a_token_with_limits_reaches_nothing_else(guarded, tmp_path):
     for change in ({"deletes": [tasks["other"]]}, {"updates": [{"id": tasks["other"], "data": "y"}]},
                    {"depends": [tasks["other"]]}):
         status, body = mine("POST", "/update", {"clientid": 2} | change)
-        assert status == 409 and f"there is no task {tasks['other']}" in errors(body)[0]
+        assert status == 409 and errors(body)[0].endswith(f"there is no task {tasks['other']}"), "nor what became of it"
+    assert errors(mine("GET", f"/v1/tasks/{tasks['other']}")[1]) == [f"there is no task {tasks['other']}"]
     status, body = mine("POST", "/claim", {"clientid": 2, "group": "mail/in", "duration": 1,
                                            "deletes": [tasks["other"]]})
     assert status == 409, body

@@ -1,17 +1,14 @@
 """The commands of the task store: what a person types, what a script reads."""
 
-import fcntl
+import json
 import os
-import pty
 import re
-import struct
 import subprocess
-import termios
 
 import pytest
 
-from cli import Client, between
-from conftest import BINARY, drover
+from cli import Client, between, on_terminal
+from conftest import BINARY, drover, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +25,7 @@ def refused(done, *lines, status=1):
 
 def test_a_task_from_add_to_done(me):
     assert me.ok("add", "map", "one", "two") == "1\n2\n"
-    assert me.ok("groups") == "map\n"
+    assert me.ok("groups", "--names") == "map\n"
     (task,) = me.json("claim", "map")["tasks"]
     assert task["id"] == 3 and task["data"] in ("one", "two")
     assert me.ok("done", 3) == "", "another process of the same user may finish it"
@@ -41,9 +38,12 @@ def test_a_task_from_add_to_done(me):
 def test_tables_are_for_people(me):
     me.ok("add", "map", "größer\n\x1b[31mred")
     head, row = me.ok("ls").splitlines()
-    assert head.split() == ["ID", "GROUP", "STATE", "SINCE/UNTIL", "OWNER", "DATA"]
-    assert re.fullmatch(r" 1  map    available  [-\d]+ [:\d]+ +\d+  größer\\n\\x1b\[31mred", row)
-    assert "owned" in me.ok("claim", "map", "--for", "1h") and " owned " in me.ok("ls", "map")
+    assert head.split() == ["ID", "GROUP", "STATE", "SINCE/UNTIL", "DATA"]
+    assert re.fullmatch(r" 1  map    available  [-\d]+ [:\d]+  größer\\n\\x1b\[31mred", row)
+    assert me.ok("claim", "map", "--for", "1h").split()[:4] == ["ID", "GROUP", "SINCE/UNTIL", "DATA"]
+    assert " claimed " in me.ok("ls", "map")
+    head, row = me.ok("ls", "--wide").splitlines()
+    assert "OWNER" in head and str(me.json("ls")[0]["ownerid"]) in row
     assert me.ok("ls", "other") == ""
 
 
@@ -66,14 +66,14 @@ def test_limits_and_many_groups(me):
     me.ok("add", "b", "4")
     assert len(me.json("claim", "a", "b", "--limit", 3)["tasks"]) == 3
     assert len(me.json("ls", "--available")) == 1
-    assert len(me.json("group", "a", "--owned")) == 3
-    assert len(me.json("group", "a")) + len(me.json("group", "b")) == 1
+    assert len(me.json("ls", "a")) == 3
+    assert len(me.json("ls", "--state", "claimed")) == 3
     done = me.run("ls", "--limit", 2)
     assert len(done.stdout.splitlines()) == 3
     assert done.stderr == "drover: there are more than 2: use --limit\n"
     everything = me.json("ls", "--limit", 0)
     assert len(everything) > 2 and everything == me.json("ls")
-    assert me.json("group", "a", "--limit", 0, "--owned") == me.json("group", "a", "--owned") != []
+    assert me.run("ls", "--available", "--state", "dead").returncode == 2
 
 
 def test_other_clients_cannot_touch_what_is_ours(me):
@@ -97,9 +97,27 @@ def test_the_client_id_is_kept_or_named(me, server, tmp_path):
     me.environment["DROVER_CLIENT_ID"] = "x"
     assert me.run("add", "g").returncode == 2
     del me.environment["DROVER_CLIENT_ID"]
-    me.environment["XDG_STATE_HOME"] = "/proc/nowhere"
+    (tmp_path / ".local/state/drover-client-id").write_text("x\n")
     done = me.run("add", "g")
-    assert done.returncode == 1 and "give one with --client-id" in done.stderr
+    assert done.returncode == 1 and "not a number; give one with --client-id" in done.stderr
+
+
+@pytest.mark.parametrize("home", [None, "/proc/nowhere"])
+def test_no_command_needs_a_home(me, home):
+    """The commands of one session are one client, those of another session another one."""
+    me.environment.pop("HOME")
+    if home:
+        me.environment["HOME"] = home
+
+    def session(*scripts):
+        for script in scripts:
+            done = subprocess.run(["setsid", "-w", "sh", "-c", f"d={BINARY}; {script}"], env=me.environment,
+                                  capture_output=True, text=True, timeout=60)
+            yield done.returncode, done.stderr
+    kept, = session("$d add g x >/dev/null && $d claim g --for 1h >/dev/null && $d done 2 && $d ls && $d groups")
+    assert kept == (0, "")
+    added, refused = session("$d add g y --delay 1h", "$d done first:3")
+    assert added == (0, "") and refused[0] == 1 and "is owned by client" in refused[1]
 
 
 def test_many_at_once_take_one_client_id(me, tmp_path):
@@ -133,7 +151,7 @@ def test_add_without_data_and_later(me):
 def test_what_is_not_utf8_is_refused(me, server):
     done = subprocess.run([BINARY, "add", "g", b"\xff"], env=me.environment, capture_output=True)
     assert done.returncode == 1
-    assert done.stderr == b"drover: the data of task 1 is not UTF-8 text\n"
+    assert done.stderr == b"drover: the data of task 1 is not UTF-8 text: use --data64\n"
     assert me.ok("groups") == ""
     me.ok("add", "\ufffd", "not meant")
     done = subprocess.run([BINARY, "claim", b"\xff"], env=me.environment, capture_output=True)
@@ -145,15 +163,24 @@ def test_renew_keeps_the_data(me):
     task = me.json("claim", "g", "--for", "5s")["tasks"][0]["id"]
     new = int(me.ok("renew", task, "--for", "1h"))
     assert new > task and me.tasks("g") == [("g", "precious")]
-    refused(me.run("renew", task), f"no task {task}")
+    done = me.run("renew", task)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"drover: updates: there is no task {task}: it is {new} now, ")
+    new = int(me.ok("renew", "first:1"))
     me.ok("done", new)
 
 
 def test_task_says_what_is_missing(me):
     me.ok("add", "g", "x")
     done = me.run("task", 1, 5)
-    assert done.returncode == 1 and done.stderr == "drover: no task 5\n"
-    assert len(done.stdout.splitlines()) == 2
+    assert done.returncode == 1 and done.stderr == "drover: there is no task 5\n"
+    assert "data: x\n" in done.stdout and "state: available\n" in done.stdout and "ownerid" not in done.stdout
+    assert "ownerid: " in me.ok("task", 1, "--wide")
+    done = me.run("task", "first:1", 5, "--json")
+    assert [task and task["id"] for task in json.loads(done.stdout)] == [1, None]
+    me.ok("done", 1)
+    refused(me.run("task", 1), "there is no task 1: it has ended")
+    refused(me.run("task", "first:1"), "there is no task first:1: it has ended")
 
 
 def test_update_sends_json(me, tmp_path):
@@ -178,14 +205,21 @@ def test_any_group_name(me):
     name = "a/b c?d=é%2F\n"
     me.ok("add", name, "x")
     assert me.tasks(name) == [(name, "x")]
-    assert len(me.json("group", name)) == 1
+    assert me.json("group", "show", name)["counts"]["available"] == 1
 
 
 @pytest.mark.parametrize("words", [
     ["claim"], ["done"], ["done", "x"], ["done", "-1"], ["claim", "g", "--for", "5"],
     ["claim", "g", "--for", "0s"], ["claim", "g", "--wait", "-1s"], ["add"], ["add", ""],
     ["add", "g", "--whole"], ["add", "g", "-", "x"], ["work", "g"], ["work", "--", "true"],
-    ["work", "g", "--", ""][:3], ["task", "0"], ["ls", "--limit", "-1"],
+    ["work", "g", "--", ""][:3], ["task", "0"], ["ls", "--limit", "-1"], ["fail", "first:"],
+    ["fail", "1", "--dead", "--retry-in", "1s"], ["release"], ["result", "1", "2"], ["result", "x"],
+    ["done", "1", "--result", "x", "--result-file", "y"], ["add", "g", "--priority", "1000001"],
+    ["add", "g", "--at", "2026-02-30"], ["add", "g", "--at", "25:00"], ["add", "g", "--expires", "soon"],
+    ["add", "g", "--at", "10:00", "--delay", "1s"], ["add", "g", "--on-key", "keep"],
+    ["add", "g", "--key", "k", "--on-key", "drop"], ["add", "g", "--file", "/x", "data"],
+    ["add", "g", "--each-line"], ["wait", "5", "task:5"], ["wait", "task:"], ["wait", "first:x"],
+    ["purge"], ["purge", "g", "--all"], ["move", "g"], ["find", "a", "b"], ["pause"],
 ])
 def test_wrong_use_is_status_2(words, tmp_path):
     done = Client("http://127.0.0.1:1", tmp_path).run(*words)
@@ -250,7 +284,7 @@ def test_the_leader_is_followed(me, server, tmp_path):
         assert len(other.ok("add", "g", "-", input="x\n" * 1200).split()) == 1200
         assert len(asked) == 1, "once it is known, the leader is asked at once"
         assert asked[0][0] == "POST" and b'"adds"' in asked[0][1]
-        assert other.ok("groups") == "g\n"
+        assert other.ok("groups", "--names") == "g\n"
 
 
 def test_any_of_several_servers_will_do(me, server, tmp_path):
@@ -319,26 +353,6 @@ def test_a_token_that_is_none(tmp_path):
 
 # Terminals.
 
-def on_terminal(me, *words, columns):
-    """What a command prints on a terminal of that width."""
-    parent, child = pty.openpty()
-    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = me.popen(*words, stdout=child, stderr=child)
-    os.close(child)
-    said = b""
-    while True:
-        try:
-            more = os.read(parent, 65536)
-        except OSError:
-            more = b""
-        if not more:
-            break
-        said += more
-    os.close(parent)
-    assert process.wait(20) == 0
-    return said.decode().replace("\r\n", "\n")
-
-
 def test_a_terminal_is_not_overrun(me):
     me.ok("add", "g", "long " * 100)
     me.environment |= {"TERM": "xterm", "NO_COLOR": "1"}
@@ -365,6 +379,78 @@ def test_completion_asks_for_groups(me, tmp_path):
         COMP_WORDS=(drover claim some); COMP_CWORD=2; _drover; echo "${{COMPREPLY[*]}}" """
     done = subprocess.run(["bash", "-c", script], env=me.environment, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("some-group\n", "")
+
+
+# The end of a task.
+
+def test_fail_release_and_done_with_a_result(me):
+    me.ok("group", "set", "g", "keep_done=1h", "attempts=3", "backoff=1h")
+    me.ok("add", "g", "x")
+    claimed = me.json("claim", "g")["tasks"][0]["id"]
+    released = int(me.ok("release", claimed))
+    assert me.json("task", released)[0]["state"] == "available"
+    refused(me.run("release", claimed), f"releases: there is no task {claimed}: it is {released} now, "
+            f"changed by client {me.json('task', released)[0]['ownerid']}")
+    failed = int(me.ok("fail", "first:1", "--error", "no route"))
+    task, = me.json("task", failed)
+    assert (task["state"], task["attempts"], task["error"]) == ("retrying", 1, "no route")
+    failed = me.json("fail", failed, "--retry-in", "0s")["tasks"][0]["id"]
+    assert me.json("task", failed)[0]["state"] == "available"
+    me.ok("claim", "g")
+    assert me.ok("done", "first:1", "--result", "it\nworked") == ""
+    assert me.ok("result", "first:1") == "it\nworked"
+    assert me.json("result", "first:1")["state"] == "done"
+    assert me.ok("ls", "--state", "done").split()[-1] == "x"
+
+
+def test_a_result_from_a_file(me, tmp_path):
+    me.ok("group", "set", "g", "keep_done=1h")
+    me.ok("add", "g", "a", "b", "c")
+    (tmp_path / "result").write_text("from a file")
+    me.ok("done", 1, "--result-file", tmp_path / "result")
+    me.ok("done", 2, "--result-file", "-", input="from a pipe")
+    assert [me.ok("result", id) for id in (1, 2)] == ["from a file", "from a pipe"]
+    (tmp_path / "result").write_bytes(b"\xff")
+    refused(me.run("done", 3, "--result-file", tmp_path / "result"), "the result is not UTF-8 text", status=2)
+    (tmp_path / "result").write_bytes(b"a\0b")
+    assert me.run("done", 3, "--result-file", tmp_path / "result").returncode == 2
+    assert me.run("done", 3, "--result-file", tmp_path / "none").returncode == 1
+
+
+def test_a_result_that_is_not_there(me):
+    me.ok("add", "g", "x", "y")
+    refused(me.run("result", 1), "task 1 has not ended: it is available", status=3)
+    done = me.run("result", 1, "--wait", "10ms", "--json")
+    assert (done.returncode, json.loads(done.stdout)["state"], done.stderr) == (3, "available", "")
+    dead = me.ok("fail", 1, "--dead", "--error", "gone\x1b[31m").strip()
+    refused(me.run("result", dead), f"task {dead} was given up: gone\\x1b[31m")
+    assert me.run("result", dead, "--json").returncode == 1
+    refused(me.run("result", 77), "there is no task 77")
+
+
+def test_a_result_is_waited_for(me):
+    """It is not kept: whoever waits gets it all the same."""
+    me.ok("add", "g", "x")
+    waiting = me.popen("result", 1, "--wait", "20s")
+    wait_until(lambda: me.waiting() == 1, "it waits")
+    me.ok("claim", "g")
+    me.ok("done", "first:1", "--result", "here")
+    assert waiting.communicate(timeout=20) == ("here", "") and waiting.returncode == 0
+
+
+def test_wait_takes_tasks_too(me):
+    me.ok("group", "set", "g", "keep_done=1h")
+    me.ok("add", "g", "x", "y")
+    me.ok("done", 1)
+    assert me.ok("wait", "task:1") == "1 done\n"
+    assert me.json("wait", "first:1")[0]["state"] == "done"
+    done = me.run("wait", "task:1", "first:2", "--timeout", "20ms")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "1 done\nfirst:2 available\n", "")
+    waiting = me.popen("wait", "first:2", "task:1")
+    wait_until(lambda: me.waiting() == 1, "it waits")
+    me.ok("done", 2)
+    assert waiting.communicate(timeout=20) == ("first:2 done\n1 done\n", "") and waiting.returncode == 0
+    refused(me.run("wait", "task:1", "task:77"), "there is no task 77")
 
 
 def test_help_needs_no_server():

@@ -111,6 +111,23 @@ def test_the_longest_pattern_counts(me, group):
     assert show(me, f"{group}/a/x")["pattern"] == f"{group}/a*"
 
 
+def test_the_first_change_begins_with_what_is_in_force(me, group):
+    """To pause a group does not take away what it has from a prefix."""
+    put(me, f"{group}*", limit=7, dead="graves")
+    assert put(me, group, paused=True)["limit"] == 7
+    assert put(me, f"{group}/a*", order="fifo")["dead"] == "graves"
+    assert show(me, group)["pattern"] == group
+
+
+def test_null_is_the_default(me, group):
+    put(me, group, limit=5, attempts=2, order="fifo", dead="graves", paused=True,
+        rate={"count": 10, "per": 1000}, backoff={"first": 5, "factor": 3})
+    settings = put(me, group, limit=None, order=None, dead=None, paused=None, rate=None,
+                   backoff={"factor": None})
+    default = show(me, group + "/other")["settings"]
+    assert settings == default | {"attempts": 2, "backoff": default["backoff"] | {"first": 5}}
+
+
 @pytest.mark.parametrize("settings, field, words", [
     ({"limit": -1}, "limit", "from 0 to"),
     ({"limit": "5"}, "limit", "a whole number, not a string"),
@@ -128,6 +145,24 @@ def test_each_wrong_setting_is_named(me, group, settings, field, words):
     assert status == 400 and body["field"] == field, body
     assert words in errors(body)[0]
     assert show(me, group)["pattern"] is None
+
+
+def test_a_dead_group_outlives_other_changes(me, group):
+    """Its name was read after it had been freed."""
+    put(me, group, dead="graves")
+    for limit in range(3):
+        assert put(me, group, limit=limit)["dead"] == "graves"
+
+
+def test_settings_change_while_a_task_that_expires_is_claimed(me, group):
+    """It ended the server, or took the expiry of another task away."""
+    for name, later in ("a", 600_000), ("b", 600_000):
+        me.add(group + name, name, expires=-later)
+    soon = me.update(adds=[{"group": group + "c", "data": "c", "expires": -50}])[0]["id"]
+    claimed = me.claim(group + "a")[0]["id"]
+    put(me, f"{group}*", limit=5)
+    wait_until(lambda: me.send("GET", f"/v1/tasks/{soon}")[0] == 404, "c expires")
+    assert me.update(releases=[claimed])[0]["group"] == group + "a"
 
 
 def test_dead_tasks_cannot_go_to_their_own_group(me, group):

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import termios
 import threading
+from urllib.parse import quote
 
 import pytest
 
@@ -84,7 +85,9 @@ def both(*words, mark=MARK, **more):
 
 def test_tasks(api):
     [task] = api("POST", "/update", {"clientid": 1, "adds": [{"group": NAME, "data": EVIL}]})["tasks"]
-    for words in (("ls",), ("groups",), ("group", NAME), ("task", task["id"])):
+    api("PUT", f"/v1/groups/{quote(NAME, safe='')}", {"dead": NAME + "2"})
+    for words in (("ls",), ("ls", "--wide"), ("groups",), ("groups", "--names"), ("group", "show", NAME),
+                  ("task", task["id"]), ("find", "--text", MARK), ("purge", NAME, "--dry-run")):
         both(*words)
     check(on_terminal("task", "--data", task["id"]), "task --data")
     assert piped("task", "--data", task["id"]) == EVIL.encode()
@@ -92,6 +95,23 @@ def test_tasks(api):
     check(on_terminal("work", NAME, "--until-empty", "--attempts", "1", "--verbose", "--", "false"), "work", "dead")
     api("POST", "/update", {"clientid": 1, "adds": [{"group": NAME, "data": EVIL}]})
     check(on_terminal("claim", NAME), "claim")
+
+
+def test_dead_tasks_results_and_schedules(api):
+    add = {"group": NAME, "data": EVIL, "key": EVIL}
+    [task] = api("POST", "/update", {"clientid": 1, "adds": [add]})["tasks"]
+    [dead] = api("POST", "/update", {"clientid": 1, "fails": [{"id": task["id"], "dead": True, "error": EVIL}]})["tasks"]
+    for words in (("dead", "ls"), ("dead", "show", dead["id"]), ("result", dead["id"]), ("dead", "rm", "--all", "--dry-run")):
+        both(*words)
+    api("PUT", f"/v1/groups/{quote(NAME, safe='')}", {"keep_done": 3600000})
+    api("POST", "/update", {"clientid": 1, "adds": [{"group": NAME}]})
+    [done] = api("POST", "/v1/tasks/bulk", {"action": "priority", "priority": 1, "filter": {"group": NAME}})["examples"]
+    api("POST", "/update", {"clientid": 1, "finishes": [{"id": f"first:{done['first']}", "result": EVIL}]})
+    both("result", f"first:{done['first']}")
+    assert piped("result", f"first:{done['first']}") == EVIL.encode()
+    api("PUT", f"/v1/schedules/{quote(NAME, safe='')}", {"every": 3600000, "task": {"group": NAME, "data": EVIL}})
+    both("cron", "ls")
+    both("cron", "show", NAME)
 
 
 def test_graphs(api, tmp_path):
