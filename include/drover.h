@@ -2,7 +2,8 @@
  * drover.h - the public C interface of Drover.
  *
  * It includes its parts: drover/core.h (version, errors, the keeper), task.h (the task store in
- * this process), client.h (the task store of a server), queue.h, world.h and batch.h.
+ * this process), group.h (groups and their settings), client.h (the task store of a server),
+ * schedule.h, queue.h, world.h and batch.h.
  *
  * Example: a task store in this process, without a server. Build it with `cc example.c -ldrover`.
  * The tests compile and run it.
@@ -54,7 +55,9 @@
 #include <drover/batch.h>
 #include <drover/client.h>
 #include <drover/core.h>
+#include <drover/group.h>
 #include <drover/queue.h>
+#include <drover/schedule.h>
 #include <drover/task.h>
 #include <drover/world.h>
 

@@ -1,5 +1,5 @@
 /*
- * client - the task store of a server, over HTTP.
+ * client - the task store of a server, over HTTP. drover/schedule.h has its schedules.
  *
  *     #include <drover.h>
  *     #include <stdio.h>
@@ -9,11 +9,11 @@
  *         const char *groups[] = {"map"};
  *         struct drover_claim take = {
  *             .groups = groups, .group_count = 1, .duration_ms = 30000, .wait_ms = 60000};
- *         struct drover_update done = {.delete_count = 1};
+ *         struct drover_finish end = {.result = "ok"};
+ *         struct drover_update done = {.finishes = &end, .finish_count = 1};
  *         struct drover_client *client;
  *         struct drover_result claimed, result;
  *         struct drover_error error;
- *         int64_t id;
  *
  *         if (drover_client_open(NULL, &client, &error))
  *             return fprintf(stderr, "%s\n", error.text), 1;
@@ -21,8 +21,7 @@
  *             struct drover_hold *hold = drover_client_hold(client, &claimed.tasks[0], 30000);
  *
  *             printf("%s\n", claimed.tasks[0].data);
- *             done.deletes = &id;
- *             if (!drover_hold_release(hold, &id) &&
+ *             if (!drover_hold_release(hold, &end.id) &&
  *                 !drover_client_update(client, &done, &result, &error))
  *                 drover_result_release(&result);
  *             drover_result_release(&claimed);
@@ -79,13 +78,30 @@ int drover_client_get(struct drover_client *c, int64_t id, struct drover_result 
                       struct drover_error *ret_error);
 int drover_client_list(struct drover_client *c, const char *group, size_t limit, int owned,
                        struct drover_result *ret_result, struct drover_error *ret_error);
+int drover_client_wait(struct drover_client *c, int64_t id, int64_t timeout_ms,
+                       struct drover_result *ret_result, struct drover_error *ret_error);
+int drover_client_find(struct drover_client *c, const struct drover_filter *f, size_t limit,
+                       struct drover_result *ret_result, struct drover_error *ret_error);
 int drover_client_groups(struct drover_client *c, struct drover_groups *ret_groups,
                          struct drover_error *ret_error);
+int drover_client_count_groups(struct drover_client *c, int internal,
+                               struct drover_groups *ret_groups, struct drover_error *ret_error);
+int drover_client_group(struct drover_client *c, const char *group, struct drover_group *ret_group,
+                        struct drover_error *ret_error);
+int drover_client_set_group(struct drover_client *c, const char *pattern,
+                            const struct drover_settings *settings, struct drover_error *ret_error);
+int drover_client_unset_group(struct drover_client *c, const char *pattern,
+                              struct drover_error *ret_error);
+
+/* The same; a transaction that was repeated because its reply was lost may not count its tasks. */
+int drover_client_bulk(struct drover_client *c, const struct drover_bulk *b,
+                       struct drover_bulk_count *ret_count, struct drover_error *ret_error);
 
 /*
  * A hold renews a claimed task: a thread of the client extends the claim by duration_ms, well
  * before it runs out. Each renewal changes the task's id; the hold knows the current one. It copies
- * the task. NULL: the task's data is not UTF-8 text, so it was not claimed from a server.
+ * the task. NULL: the task's data is not UTF-8 text, and not `bytes` either, so it was not claimed
+ * from a server.
  */
 struct drover_hold;
 

@@ -5,6 +5,7 @@
 #include "base/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -115,7 +116,7 @@ static const char **make_environment(const struct child_options *o)
 }
 
 /* A process group of its own, default signal handling, the input on stdin. Returns errno. */
-static int start(const struct child_options *o, int input_fd, pid_t *ret_pid, int *ret_pidfd)
+static int start(const struct child_options *o, const int fds[3], pid_t *ret_pid, int *ret_pidfd)
 {
     static const unsigned char usual[] = {SIGTERM, SIGINT, SIGPIPE};
     const char **environment = make_environment(o);
@@ -125,7 +126,7 @@ static int start(const struct child_options *o, int input_fd, pid_t *ret_pid, in
         .paths = process_find(&a, o->argv[0], process_path(), o->account != NULL),
         .argv = (const char *const *)o->argv,
         .envp = environment,
-        .fds = {input_fd, STDOUT_FILENO, STDERR_FILENO},
+        .fds = {fds[0], fds[1], fds[2]},
         .cgroup = -1,
         .new_privileges = !o->no_new_privs,
         .account = o->account,
@@ -145,7 +146,35 @@ struct child {
     int pidfd;
     int64_t next_tick_ms, kill_at_ms; /* by clock_boot_ms(); INT64_MAX: never */
     bool signalled;
+    int outputs[3]; /* pipes from its descriptors 1 and 2; -1: none */
 };
+
+/* Passes on what has been written. False: there is nothing at the moment, or no more. */
+static bool take_output(struct child *f, int fd)
+{
+    char bytes[16 * 1024];
+    ssize_t len = f->outputs[fd] < 0 ? 0 : read(f->outputs[fd], bytes, sizeof bytes);
+    if (len > 0)
+        f->o->output(f->o->output_arg, fd, (struct str){bytes, (size_t)len});
+    if (len > 0 || (len < 0 && (errno == EAGAIN || errno == EINTR)))
+        return len > 0;
+    if (f->outputs[fd] >= 0)
+        close(f->outputs[fd]);
+    f->outputs[fd] = -1;
+    return false;
+}
+
+/* After its end: what is in the pipes, and no more, for others may still write. */
+static void take_rest(struct child *f)
+{
+    enum { READS_MAX = 8 };
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        for (int i = 0; i < READS_MAX && take_output(f, fd); i++)
+            ;
+        if (f->outputs[fd] >= 0)
+            close(f->outputs[fd]);
+    }
+}
 
 static void signal_group(struct child *f, int number)
 {
@@ -182,13 +211,19 @@ static int until_due(const struct child *f)
 
 static void follow(struct child *f)
 {
-    struct pollfd fds[2] = {
-        {.fd = f->pidfd, .events = POLLIN},
-        {.fd = stop_fd, .events = POLLIN},
-    };
+    struct pollfd fds[4] = {{.events = POLLIN, .fd = f->pidfd},
+                            {.events = POLLIN},
+                            {.events = POLLIN},
+                            {.events = POLLIN}};
     for (;;) {
-        fds[1].fd = f->signalled ? -1 : stop_fd;
-        poll(fds, 2, until_due(f));
+        fds[STDOUT_FILENO].fd = f->outputs[STDOUT_FILENO];
+        fds[STDERR_FILENO].fd = f->outputs[STDERR_FILENO];
+        fds[3].fd = f->signalled ? -1 : stop_fd;
+        if (poll(fds, 4, until_due(f)) < 0)
+            continue;
+        for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+            if (fds[fd].revents)
+                take_output(f, fd);
         if (fds[0].revents)
             break;
         handle_due(f);
@@ -205,13 +240,45 @@ static int wait_for(pid_t pid)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* The pipes of its output: ours are in outputs, its in fds. Returns errno. */
+static int make_outputs(const struct child_options *o, int outputs[3], int fds[3])
+{
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        int ends[2];
+        if (!(o->outputs & 1U << fd))
+            continue;
+        if (pipe2(ends, O_CLOEXEC))
+            return errno;
+        fcntl(ends[0], F_SETFL, O_NONBLOCK);
+        outputs[fd] = ends[0];
+        fds[fd] = ends[1];
+    }
+    return 0;
+}
+
+/* Starts it. Returns errno. */
+static int start_child(struct child *f, int input_fd)
+{
+    int fds[3] = {input_fd, STDOUT_FILENO, STDERR_FILENO};
+    int errnum = make_outputs(f->o, f->outputs, fds);
+    if (!errnum)
+        errnum = start(f->o, fds, &f->pid, &f->pidfd);
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fds[fd] != fd)
+            close(fds[fd]);
+    if (errnum)
+        take_rest(f);
+    return errnum;
+}
+
 int child_run(const struct child_options *o, int *ret_status, struct err_info *ret_error)
 {
-    struct child f = {.o = o, .next_tick_ms = INT64_MAX, .kill_at_ms = INT64_MAX};
+    struct child f = {
+        .o = o, .next_tick_ms = INT64_MAX, .kill_at_ms = INT64_MAX, .outputs = {-1, -1, -1}};
     int input_fd = make_input(o->input, ret_error);
     if (input_fd < 0)
         return input_fd;
-    int errnum = start(o, input_fd, &f.pid, &f.pidfd);
+    int errnum = start_child(&f, input_fd);
     close(input_fd);
     if (errnum) {
         int err = err_set_errno(ret_error, errnum, "cannot start '%s'", o->argv[0]);
@@ -221,6 +288,7 @@ int child_run(const struct child_options *o, int *ret_status, struct err_info *r
     if (o->tick && o->tick_ms)
         f.next_tick_ms = clock_boot_ms() + o->tick_ms;
     follow(&f);
+    take_rest(&f);
     close(f.pidfd);
     *ret_status = wait_for(f.pid);
     ret_error->text[0] = '\0';

@@ -35,6 +35,14 @@ struct child_options {
     const struct account *account; /* it runs as this user; NULL: ours */
     bool no_new_privs;             /* it cannot gain rights by setuid programs */
     const char *const *hidden;     /* names of our variables that it is not given; NULL: none */
+
+    /*
+     * Gets what it writes to descriptor 1 or 2, for each of which `outputs` has the bit 1 << fd;
+     * the others are ours. When it has ended, what it has left running has no such output any more.
+     */
+    unsigned outputs;
+    void (*output)(void *arg, int fd, struct str bytes);
+    void *output_arg;
 };
 
 /*

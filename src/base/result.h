@@ -12,7 +12,10 @@
 /* Empty, with space for that many. */
 void result_init(struct drover_result *r, size_t task_max, size_t error_max);
 
-/* Append a copy of a task or an error, up to the maximum. */
+/* Makes room for more tasks; *cap is for how many there is room now. */
+void result_grow(struct drover_result *r, size_t *cap, size_t more);
+
+/* Append a copy of a task, with the texts of rest, or of an error, up to the maximum. */
 void result_add_task(struct drover_result *r, struct str group, struct str data,
                      const struct drover_task *rest);
 void result_add_error(struct drover_result *r, struct str text);

@@ -178,7 +178,7 @@ static enum worker_taken take_task(struct worker_thread *t, struct worker_item *
 }
 
 static int settle_task(struct worker_thread *t, struct worker_item *item,
-                       enum worker_outcome outcome)
+                       enum worker_outcome *outcome)
 {
     static const char *const how[] = {[WORKER_DONE] = "complete",
                                       [WORKER_RETRY] = "fail",
@@ -191,13 +191,13 @@ static int settle_task(struct worker_thread *t, struct worker_item *item,
     json_open(&body, '{');
     json_member_text(&body, "node", str_of(s->item));
     json_member_text(&body, "session", str_of(s->id));
-    if (outcome == WORKER_RETRY || outcome == WORKER_DEAD)
+    if (*outcome == WORKER_RETRY || *outcome == WORKER_DEAD)
         json_member_text(&body, "error", str_of(item->why.text));
-    if (outcome == WORKER_DEAD)
+    if (*outcome == WORKER_DEAD)
         json_member_bool(&body, "final", true);
     json_close(&body, '}');
     if (!client_try(&s->ends, &reply, buf_text(&body), "POST /v1/worlds/%s/%s",
-                    client_quote(&s->ends, str_of(t->call->operands[0])), how[outcome]) &&
+                    client_quote(&s->ends, str_of(t->call->operands[0])), how[*outcome]) &&
         reply.status == 200) {
         bool failed = str_eq(json_text_of(reply.json, "state"), STR("failed"));
         item->where = failed ? "it has failed" : "it was queued again";
@@ -292,20 +292,20 @@ static int move_job(struct worker_thread *t, const char *body)
 }
 
 static int settle_job(struct worker_thread *t, struct worker_item *item,
-                      enum worker_outcome outcome)
+                      enum worker_outcome *outcome)
 {
     CLEANUP(buf_release) struct buf body = {0};
     struct session *s = t->own;
     struct client_reply reply;
     item->where = "failed";
-    if (outcome == WORKER_RELEASED) {
+    if (*outcome == WORKER_RELEASED) {
         client_try(&s->ends, &reply, NULL, "DELETE /v1/locks/jobs/%s?token=%" PRId64, s->item,
                    s->token);
         return 0;
     }
     json_open(&body, '{');
-    json_member_text(&body, "state", outcome == WORKER_DONE ? STR("next") : STR("fail"));
-    if (outcome != WORKER_DONE)
+    json_member_text(&body, "state", *outcome == WORKER_DONE ? STR("next") : STR("fail"));
+    if (*outcome != WORKER_DONE)
         json_member_text(&body, "message", str_of(item->why.text));
     json_member_int(&body, "token", s->token);
     json_member_text(&body, "session", str_of(s->id));

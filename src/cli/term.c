@@ -5,8 +5,10 @@
 #include "cli/term.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 bool term_has_colour(FILE *to)
 {
@@ -167,15 +170,89 @@ void term_line(FILE *to, struct str text, enum escape_style style)
     putc('\n', to);
 }
 
+/* The status. Each change is one write, and an unfinished line of a command is left alone. */
+
+#define ERASE "\r\033[K"
+
+static struct {
+    pthread_mutex_t lock;
+    char line[200];
+    bool shown, unfinished;
+} status = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool term_can_status(void)
+{
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
+}
+
+static void erase_status(struct buf *b)
+{
+    if (status.shown)
+        buf_put_str(b, STR(ERASE));
+    status.shown = false;
+}
+
+static void draw_status(struct buf *b)
+{
+    size_t columns = term_columns(stderr);
+    if (!status.line[0] || status.unfinished)
+        return;
+    term_put_safe(b, str_of(status.line), columns ? columns - 1 : SIZE_MAX);
+    status.shown = true;
+}
+
+/* Whoever does not read what we say does not stop us. */
+static void write_all(int fd, struct str bytes)
+{
+    while (bytes.len) {
+        ssize_t len = write(fd, bytes.p, bytes.len);
+        if (len < 0 && errno == EAGAIN)
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+        else if (len < 0 && errno != EINTR)
+            return;
+        size_t written = len > 0 ? (size_t)len : 0;
+        bytes = (struct str){bytes.p + written, bytes.len - written};
+    }
+}
+
+void term_status(const char *line)
+{
+    CLEANUP(buf_release) struct buf b = {0};
+    LOCKED(&status.lock);
+    erase_status(&b);
+    snprintf(status.line, sizeof status.line, "%s", line);
+    draw_status(&b);
+    write_all(STDERR_FILENO, buf_str(&b));
+}
+
+void term_pass(int fd, struct str bytes)
+{
+    CLEANUP(buf_release) struct buf before = {0}, after = {0};
+    LOCKED(&status.lock);
+    erase_status(&before);
+    write_all(STDERR_FILENO, buf_str(&before));
+    write_all(fd, bytes);
+    status.unfinished = status.line[0] && bytes.len && bytes.p[bytes.len - 1] != '\n';
+    draw_status(&after);
+    write_all(STDERR_FILENO, buf_str(&after));
+}
+
 void term_vsay(const char *prefix, const char *fmt, va_list ap)
 {
     CLEANUP(mem_free) char *text;
     CLEANUP(buf_release) struct buf b = {0};
     if (vasprintf(&text, fmt, ap) < 0)
         err_fatal("out of memory");
+    LOCKED(&status.lock);
+    erase_status(&b);
+    if (status.unfinished)
+        buf_put_str(&b, STR("\n"));
+    status.unfinished = false;
     buf_printf(&b, "%s", prefix);
     escape_put(&b, str_of(text), ESCAPE_LINE);
     buf_put_str(&b, STR("\n"));
+    draw_status(&b);
     fwrite(b.p, 1, b.len, stderr);
 }
 

@@ -75,6 +75,16 @@ void term_vsay(const char *prefix, const char *fmt, va_list ap)
     __attribute__((format(printf, 2, 0)));
 
 /*
+ * The status: a line at the end of the output on a terminal, which is rewritten. What the functions
+ * above and below write to stderr goes above it. Only for a terminal; else it is not shown.
+ */
+bool term_can_status(void);
+void term_status(const char *line); /* "": removes it */
+
+/* Writes what a command has written to its descriptor 1 or 2 to ours, unchanged. */
+void term_pass(int fd, struct str bytes);
+
+/*
  * A table. Cells are added in order, row by row. On a terminal the widest columns are cut until a
  * line fits; elsewhere everything is printed in full. Text is escaped (term_put_safe). Without rows
  * nothing is printed, not even the heads.

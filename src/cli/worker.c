@@ -4,31 +4,60 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "cli/term.h"
 
-enum { PAUSE_MS = 1000, BACK_OFF_MAX_MS = 3600 * 1000 };
+enum { PAUSE_MS = 1000, BACK_OFF_MS = 1000, BACK_OFF_MAX_MS = 3600 * 1000 };
 
-struct worker_options worker_options = {.jobs = 1, .back_off_ms = 1000};
+struct worker_options worker_options = {.jobs = 1};
 
 static struct {
-    atomic_size_t done, retried, dead, lost;
+    atomic_size_t done, retried, dead, lost, running;
     atomic_bool ended, broken, away;
+    struct periodic *progress; /* NULL: none is shown */
 } state;
+
+/* Progress, twice a second; the rate is that of the last ten seconds. */
+
+enum { PROGRESS_MS = 500, SAMPLES = 20 };
+
+static void show_progress(struct periodic *p, void *arg)
+{
+    static size_t samples[SAMPLES], count; /* items that had ended */
+    size_t failed = state.retried + state.dead, ended = state.done + failed;
+    size_t spans = count < SAMPLES ? count : SAMPLES;
+    size_t before = spans ? samples[(count - spans) % SAMPLES] : 0;
+    double rate = (double)(ended - before) * 1000 / (double)((spans ? spans : 1) * PROGRESS_MS);
+    char line[200];
+    (void)p, (void)arg;
+    samples[count++ % SAMPLES] = ended;
+    snprintf(line, sizeof line, "%zu done, %zu failed, %zu running, %.1f/s", state.done, failed,
+             state.running, rate);
+    term_status(line);
+}
 
 void worker_begin(int64_t attempts_default)
 {
     if (!worker_options.attempts)
         worker_options.attempts = attempts_default;
+    if (!worker_options.back_off_ms && attempts_default)
+        worker_options.back_off_ms = BACK_OFF_MS;
     if (child_stop_fd() < 0)
         child_catch_signals();
+    if (!state.progress && !worker_options.quiet && term_can_status())
+        state.progress = periodic_start("worker-status", PROGRESS_MS, show_progress, NULL);
 }
 
 int worker_end(void)
 {
+    periodic_stop(state.progress);
+    state.progress = NULL;
+    term_status("");
     if (!worker_options.quiet)
         client_error("%zu done, %zu retried, %zu dead, %zu lost", state.done, state.retried,
                      state.dead, state.lost);
@@ -63,10 +92,11 @@ static int64_t attempts_of(const struct worker_item *item)
 void worker_report(const struct worker_item *item, enum worker_outcome outcome)
 {
     const char *why = item->why.text;
-    char span[HUMAN_SIZE], attempt[64];
+    char span[HUMAN_SIZE], attempt[64], most[32] = "";
 
-    snprintf(attempt, sizeof attempt, "in attempt %" PRId64 " of %" PRId64, item->attempt,
-             attempts_of(item));
+    if (attempts_of(item))
+        snprintf(most, sizeof most, " of %" PRId64, attempts_of(item));
+    snprintf(attempt, sizeof attempt, "in attempt %" PRId64 "%s", item->attempt, most);
     switch (outcome) {
     case WORKER_DONE:
         state.done++;
@@ -93,6 +123,35 @@ void worker_report(const struct worker_item *item, enum worker_outcome outcome)
     }
 }
 
+/* Keeps the end. What is printed passes through here only if it has to. */
+static void on_output(void *arg, int fd, struct str bytes)
+{
+    struct worker_item *item = arg;
+    if (fd == STDOUT_FILENO && item->keeps_output) {
+        size_t room = WORKER_OUTPUT_MAX + 1 - item->output.len;
+        buf_put(&item->output, bytes.p, bytes.len < room ? bytes.len : room);
+        return;
+    }
+    term_pass(fd, bytes);
+    if (fd != STDERR_FILENO || !item->keeps_error)
+        return;
+    struct buf *b = &item->error;
+    buf_put_str(b, bytes);
+    if (b->len > 2 * WORKER_ERROR_MAX) {
+        memmove(b->p, b->p + b->len - WORKER_ERROR_MAX, WORKER_ERROR_MAX);
+        b->len = WORKER_ERROR_MAX;
+    }
+}
+
+/* Which outputs of the command pass through us: kept ones, and all that share our terminal. */
+static unsigned outputs_of(const struct worker_item *item)
+{
+    bool shared = state.progress != NULL;
+    bool out = item->keeps_output || (shared && isatty(STDOUT_FILENO));
+    return (unsigned)out << STDOUT_FILENO | (unsigned)(item->keeps_error || shared)
+                                                << STDERR_FILENO;
+}
+
 /* One run of the command. A command that cannot be started is not the fault of the item. */
 enum worker_outcome worker_try(struct child_options o, struct worker_item *item)
 {
@@ -101,8 +160,15 @@ enum worker_outcome worker_try(struct child_options o, struct worker_item *item)
     o.input = item->input;
     o.variables = item->variables;
     o.grace_ms = item->grace_ms;
+    o.outputs = outputs_of(item);
+    o.output = on_output;
+    o.output_arg = item;
+    item->error.len = item->output.len = 0;
     item->back_off_ms = back_off(item->attempt);
-    if (child_run(&o, &status, &e) || e.text[0]) {
+    state.running++;
+    int err = child_run(&o, &status, &e);
+    state.running--;
+    if (err || e.text[0]) {
         give_up(e.text);
         return WORKER_RELEASED;
     }
@@ -114,7 +180,8 @@ enum worker_outcome worker_try(struct child_options o, struct worker_item *item)
         err_set(&item->why, 0, "killed by signal %d", status - 128);
     else
         err_set(&item->why, 0, "exit status %d", status);
-    return item->attempt < attempts_of(item) ? WORKER_RETRY : WORKER_DEAD;
+    bool dies = attempts_of(item) && item->attempt >= attempts_of(item);
+    return dies ? WORKER_DEAD : WORKER_RETRY;
 }
 
 /* A thread. */
@@ -163,7 +230,8 @@ static void handle(struct worker_thread *t, struct worker_item *item)
         item->back_off_ms = pause_max_ms;
     if (t->lost && outcome != WORKER_DONE)
         outcome = WORKER_RELEASED;
-    if (t->source->settle(t, item, outcome)) {
+    int err = t->source->settle(t, item, &outcome);
+    if (err) {
         item->why = t->error;
         worker_report(item, WORKER_LOST);
     } else if (t->lost && outcome == WORKER_RELEASED) {
@@ -174,6 +242,8 @@ static void handle(struct worker_thread *t, struct worker_item *item)
     }
     if (outcome == WORKER_RETRY && pause_max_ms)
         child_pause(item->back_off_ms);
+    buf_release(&item->error);
+    buf_release(&item->output);
 }
 
 static void work_once(struct worker_thread *t)

@@ -6,20 +6,17 @@
  * journal, and the tree is rebuilt from its records at the opening. On an ensemble it takes part in
  * the election of the leader (store_ensemble.h).
  */
+#include "client/store_library.h"
+
+#include <stdlib.h>
+
 #include "base/json.h"
 #include "base/result.h"
+#include "base/thread.h"
 #include "client/keeper_library.h"
 #include "client/store_ensemble.h"
 #include "keeper/local/local.h"
 #include "task/own_journal.h"
-#include "task/service.h"
-
-struct drover_store {
-    struct local *local;             /* NULL: an ensemble */
-    struct store_ensemble *ensemble; /* NULL: an embedded keeper */
-    struct service *service;
-    struct own_journal *journal; /* NULL: the keeper's */
-};
 
 /* Opening. */
 
@@ -94,12 +91,16 @@ int drover_store_open(const struct drover_store_options *o, struct drover_store 
                       struct drover_error *ret_error)
 {
     struct drover_store *s = mem_zalloc(sizeof *s);
+    pthread_mutex_init(&s->lock, NULL);
+    cond_init(&s->ended);
     int err = open_all(s, o, ret_error);
-    if (err)
+    if (err) {
         drover_store_close(s);
-    else
-        *ret_store = s;
-    return err;
+        return err;
+    }
+    service_watch(s->service, store_library_on_event, s);
+    *ret_store = s;
+    return 0;
 }
 
 void drover_store_close(struct drover_store *s)
@@ -112,6 +113,8 @@ void drover_store_close(struct drover_store *s)
         service_close(s->service);
     if (s->local)
         local_close(s->local);
+    pthread_cond_destroy(&s->ended);
+    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
@@ -119,27 +122,61 @@ void drover_store_close(struct drover_store *s)
 
 struct answer {
     struct drover_result *result;
+    struct err_info *error;
+    int64_t now_ms;
     int err;
 };
 
+static void set_text(struct str text, const char **to, size_t *to_len)
+{
+    *to = text.len ? text.p : NULL;
+    *to_len = text.len;
+}
+
+void store_library_add(struct drover_result *r, const struct task *t, int64_t now_ms)
+{
+    struct drover_task to = {.id = t->id,
+                             .timespec = t->timespec,
+                             .ownerid = t->ownerid,
+                             .state = (enum drover_task_state)(1U << task_state(t, now_ms)),
+                             .first = t->first};
+    const struct task_extra *x = t->extra;
+    if (x) {
+        to.priority = x->priority;
+        to.attempts = x->attempts;
+        to.claims = x->claims;
+        to.created = x->created;
+        to.expires = x->expires;
+        to.ended = x->ended;
+        to.bytes = x->binary;
+        set_text(x->key, &to.key, &to.key_len);
+        set_text(x->share, &to.share, &to.share_len);
+        set_text(x->error, &to.error, &to.error_len);
+        set_text(x->origin, &to.origin, &to.origin_len);
+        set_text(x->result, &to.result, &to.result_len);
+    }
+    result_add_task(r, t->group, t->data, &to);
+}
+
 /* Sets a result, with space for errors. */
-static void give(struct drover_result *r, const struct task *tasks, size_t count, size_t error_max)
+static void give(struct drover_result *r, const struct task *tasks, size_t count, size_t error_max,
+                 int64_t now_ms)
 {
     result_init(r, count, error_max);
     for (size_t i = 0; i < count; i++)
-        result_add_task(r, tasks[i].group, tasks[i].data,
-                        &(struct drover_task){.id = tasks[i].id,
-                                              .timespec = tasks[i].timespec,
-                                              .ownerid = tasks[i].ownerid});
+        store_library_add(r, &tasks[i], now_ms);
 }
 
 static void on_done(void *arg, const struct task_reply *reply)
 {
     struct answer *a = arg;
     a->err = reply->err;
+    if (reply->err)
+        err_set(a->error, reply->err, "%s",
+                reply->error_count ? reply->errors[0] : drover_err_message(reply->err));
     if (reply->err && reply->err != DROVER_REFUSED)
         return;
-    give(a->result, reply->tasks, reply->task_count, reply->error_count);
+    give(a->result, reply->tasks, reply->task_count, reply->error_count, a->now_ms);
     for (size_t i = 0; i < reply->error_count; i++)
         result_add_error(a->result, str_of(reply->errors[i]));
 }
@@ -148,43 +185,20 @@ static void on_done(void *arg, const struct task_reply *reply)
 static int carry_out(struct drover_store *s, struct task_request *r,
                      struct drover_result *ret_result, struct drover_error *ret_error)
 {
-    struct answer a = {.result = ret_result};
+    struct answer a = {
+        .result = ret_result, .error = ret_error, .now_ms = service_now_ms(s->service)};
     r->done = on_done;
     r->arg = &a;
     service_call(s->service, r);
-    if (!a.err)
-        return (int)ret_result->task_count;
-    bool has_reason = a.err == DROVER_REFUSED && ret_result->error_count;
-    return err_set(ret_error, a.err, "%s",
-                   has_reason ? ret_result->errors[0] : drover_err_message(a.err));
-}
-
-/* A server that opens the store later shows its text as JSON. */
-static int check_text(struct str text, const char *what, struct err_info *e)
-{
-    return json_is_text(text) ? 0 : err_set(e, DROVER_BAD_ARGUMENT, "%s is not UTF-8 text", what);
-}
-
-static int convert(struct arena *a, const struct drover_task *tasks, size_t count,
-                   const struct task **ret_tasks, struct err_info *e)
-{
-    struct task *list = arena_alloc(a, (count + 1) * sizeof *list);
-    for (size_t i = 0; i < count; i++) {
-        list[i] = (struct task){.id = tasks[i].id,
-                                .group = result_text(tasks[i].group, tasks[i].group_len),
-                                .data = result_text(tasks[i].data, tasks[i].data_len),
-                                .timespec = tasks[i].timespec};
-        TRY(check_text(list[i].group, "group", e));
-        TRY(check_text(list[i].data, "data", e));
-    }
-    *ret_tasks = list;
-    return 0;
+    return a.err ? a.err : (int)ret_result->task_count;
 }
 
 int drover_store_update(struct drover_store *s, const struct drover_update *u,
                         struct drover_result *ret_result, struct drover_error *ret_error)
 {
     CLEANUP(arena_release) struct arena a = {0};
+    const struct store_edits edits = {u->fails,      u->finishes,     u->releases,
+                                      u->fail_count, u->finish_count, u->release_count};
     struct task_request r = {
         .kind = TASK_UPDATE,
         .update = {.clientid = u->clientid,
@@ -195,8 +209,9 @@ int drover_store_update(struct drover_store *s, const struct drover_update *u,
                    .depends = u->depends,
                    .depend_count = u->depend_count},
     };
-    TRY(convert(&a, u->adds, u->add_count, &r.update.adds, ret_error));
-    TRY(convert(&a, u->updates, u->update_count, &r.update.updates, ret_error));
+    TRY(store_convert_adds(&a, u->adds, u->add_count, &r.update.adds, ret_error));
+    TRY(store_convert_updates(&a, u->updates, u->update_count, &r.update.updates, ret_error));
+    TRY(store_convert_edits(&a, &edits, &r.update.edits, &r.update.edit_count, ret_error));
     int count = carry_out(s, &r, ret_result, ret_error);
     return count > 0 ? 0 : count;
 }
@@ -205,6 +220,8 @@ int drover_store_claim(struct drover_store *s, const struct drover_claim *c,
                        struct drover_result *ret_result, struct drover_error *ret_error)
 {
     CLEANUP(arena_release) struct arena a = {0};
+    const struct store_edits edits = {c->fails,      c->finishes,     c->releases,
+                                      c->fail_count, c->finish_count, c->release_count};
     struct str *groups = arena_alloc(&a, (c->group_count + 1) * sizeof *groups);
     struct task_request r = {
         .kind = TASK_CLAIM,
@@ -213,6 +230,7 @@ int drover_store_claim(struct drover_store *s, const struct drover_claim *c,
                   .groups = groups,
                   .group_count = c->group_count,
                   .limit = c->limit,
+                  .tasks_only = c->tasks_only != 0,
                   .deletes = c->deletes,
                   .delete_count = c->delete_count,
                   .depends = c->depends,
@@ -221,8 +239,9 @@ int drover_store_claim(struct drover_store *s, const struct drover_claim *c,
     };
     for (size_t i = 0; i < c->group_count; i++) {
         groups[i] = str_of(c->groups[i]);
-        TRY(check_text(groups[i], "group", ret_error));
+        TRY(store_check_text(groups[i], "group", ret_error));
     }
+    TRY(store_convert_edits(&a, &edits, &r.claim.edits, &r.claim.edit_count, ret_error));
     return carry_out(s, &r, ret_result, ret_error);
 }
 
@@ -245,10 +264,9 @@ static void read_one(void *arg, struct store *s, int64_t now_ms)
     struct question *q = arg;
     CLEANUP(arena_release) struct arena a = {0};
     struct task t;
-    (void)now_ms;
     q->err = store_get(s, q->id, &a, &t);
     if (!q->err)
-        give(q->result, &t, 1, 0);
+        give(q->result, &t, 1, 0, now_ms);
 }
 
 static void read_list(void *arg, struct store *s, int64_t now_ms)
@@ -258,7 +276,7 @@ static void read_list(void *arg, struct store *s, int64_t now_ms)
     CLEANUP(arena_release) struct arena a = {0};
     q->err = store_list(s, q->group, -1, q->limit, q->owned, now_ms, &a, &list);
     if (!q->err)
-        give(q->result, list.tasks, list.count, 0);
+        give(q->result, list.tasks, list.count, 0, now_ms);
 }
 
 static void read_groups(void *arg, struct store *s, int64_t now_ms)
@@ -310,7 +328,7 @@ int drover_store_list(struct drover_store *s, const char *group, size_t limit, i
 {
     struct question q = {
         .group = str_of(group), .limit = limit, .owned = owned, .result = ret_result};
-    TRY(check_text(q.group, "group", NULL));
+    TRY(store_check_text(q.group, "group", NULL));
     TRY(ask(s, &q, read_list));
     return (int)ret_result->task_count;
 }

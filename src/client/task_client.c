@@ -4,8 +4,8 @@
  */
 #include "client/task_client.h"
 
+#include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -184,9 +184,10 @@ static int error_of_status(int status)
     static const struct {
         int status, err;
     } rows[] = {
-        {400, DROVER_BAD_ARGUMENT}, {401, DROVER_NO_AUTH}, {403, DROVER_NO_AUTH},
-        {409, DROVER_REFUSED},      {413, DROVER_TOO_BIG}, {502, DROVER_UNKNOWN},
-        {503, DROVER_UNKNOWN},      {504, DROVER_UNKNOWN}, {507, DROVER_DISK_FULL},
+        {400, DROVER_BAD_ARGUMENT}, {401, DROVER_NO_AUTH},   {403, DROVER_NO_AUTH},
+        {404, DROVER_NO_TASK},      {409, DROVER_REFUSED},   {413, DROVER_TOO_BIG},
+        {429, DROVER_GROUP_FULL},   {502, DROVER_UNKNOWN},   {503, DROVER_UNKNOWN},
+        {504, DROVER_UNKNOWN},      {507, DROVER_DISK_FULL},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -211,6 +212,51 @@ int task_client_read(struct transport_answer *answer, struct drover_result *ret_
         *ret_result = r;
     buf_release(&answer->body);
     return err;
+}
+
+int task_client_parse(struct transport_answer *answer, struct arena *a,
+                      const struct json **ret_json, struct err_info *ret_error)
+{
+    if (answer->status != 200) {
+        CLEANUP(drover_result_release) struct drover_result reasons = {0};
+        return task_client_read(answer, &reasons, ret_error);
+    }
+    const struct json *v = json_parse(a, arena_take(a, &answer->body), NULL);
+    if (!v || v->kind != JSON_OBJECT)
+        return task_body_unexpected(ret_error);
+    *ret_json = v;
+    return 0;
+}
+
+int task_client_ask(struct drover_client *c, const char *method, const char *path, struct str body,
+                    int64_t timeout_ms, struct arena *a, const struct json **ret_json,
+                    struct err_info *ret_error)
+{
+    struct transport_answer answer;
+    TRY(task_client_insist(c, method, path, body, timeout_ms, &answer, ret_error));
+    return task_client_parse(&answer, a, ret_json, ret_error);
+}
+
+void task_client_put_id(struct buf *path, int64_t id)
+{
+    if (task_body_is_first(id))
+        buf_printf(path, "first:%" PRId64, id - INT64_MIN);
+    else
+        buf_printf(path, "%" PRId64, id);
+}
+
+void task_client_put_quoted(struct buf *path, const char *text)
+{
+    for (const char *at = text; *at; at++)
+        buf_printf(path, "%%%02X", (unsigned char)*at);
+}
+
+void task_client_put_query(struct buf *path, const char *name, const char *text)
+{
+    if (!text)
+        return;
+    buf_printf(path, "%c%s=", memchr(path->p, '?', path->len) ? '&' : '?', name);
+    task_client_put_quoted(path, text);
 }
 
 /* Sends a request, with retries, and reads the answer. Returns the number of its tasks. */
@@ -248,7 +294,8 @@ int drover_client_claim(struct drover_client *c, const struct drover_claim *clai
         TRY(task_body_claim(&body, &next, c->clientid, wait_ms, requestid, ret_error));
         int got = ask(c, "POST", "/claim", buf_str(&body), TRANSPORT_TIMEOUT_MS + wait_ms,
                       ret_result, ret_error);
-        next.delete_count = 0; /* the first request deleted them */
+        /* The first request did all this. */
+        next.delete_count = next.fail_count = next.finish_count = next.release_count = 0;
         left_ms = end_ms - clock_boot_ms();
         if (got || left_ms <= 0)
             return got;
@@ -259,9 +306,10 @@ int drover_client_claim(struct drover_client *c, const struct drover_claim *clai
 int drover_client_get(struct drover_client *c, int64_t id, struct drover_result *ret_result,
                       struct drover_error *ret_error)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/tasks/%lld", (long long)id);
-    return ask(c, "GET", path, (struct str){0}, 0, ret_result, ret_error);
+    CLEANUP(buf_release) struct buf path = {0};
+    buf_printf(&path, "/tasks/");
+    task_client_put_id(&path, id);
+    return ask(c, "GET", buf_text(&path), (struct str){0}, 0, ret_result, ret_error);
 }
 
 int drover_client_list(struct drover_client *c, const char *group, size_t limit, int owned,
@@ -269,8 +317,7 @@ int drover_client_list(struct drover_client *c, const char *group, size_t limit,
 {
     CLEANUP(buf_release) struct buf path = {0};
     buf_printf(&path, "/group/");
-    for (const char *at = group; *at; at++)
-        buf_printf(&path, "%%%02X", (unsigned char)*at);
+    task_client_put_quoted(&path, group);
     buf_printf(&path, "?owned=%d", owned != 0);
     if (limit)
         buf_printf(&path, "&limit=%zu", limit);

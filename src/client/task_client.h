@@ -1,6 +1,7 @@
 /*
- * task_client - the inside of struct drover_client: its calls (task_client.c), the renewal of
- * claims (task_hold.c), and requests and replies as JSON (task_body.c).
+ * task_client - the inside of struct drover_client: its calls (task_client.c, group_client.c,
+ * schedule_client.c), the renewal of claims (task_hold.c), and requests and replies as JSON
+ * (task_body.c, group_body.c).
  *
  * A transport is used by one thread at a time, so the client has as many as there were concurrent
  * calls, and reuses them.
@@ -14,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "drover.h"
 #include "http/transport.h"
@@ -55,6 +57,23 @@ int task_client_insist(struct drover_client *c, const char *method, const char *
 int task_client_read(struct transport_answer *answer, struct drover_result *ret_result,
                      struct err_info *ret_error);
 
+/*
+ * Sends a request, with retries, and parses its answer into the arena. Any status but 200 is an
+ * error, 404 NO_TASK.
+ */
+int task_client_ask(struct drover_client *c, const char *method, const char *path, struct str body,
+                    int64_t timeout_ms, struct arena *a, const struct json **ret_json,
+                    struct err_info *ret_error);
+
+/* The same for an answer that has come. */
+int task_client_parse(struct transport_answer *answer, struct arena *a,
+                      const struct json **ret_json, struct err_info *ret_error);
+
+/* Append to a path: an id; "?name=text" or "&name=text", percent-encoded, unless text is NULL. */
+void task_client_put_id(struct buf *path, int64_t id);
+void task_client_put_quoted(struct buf *path, const char *text);
+void task_client_put_query(struct buf *path, const char *name, const char *text);
+
 /* Stops the thread that renews, if it was started. */
 void task_hold_end(struct drover_client *c);
 
@@ -72,6 +91,19 @@ int task_body_claim(struct buf *b, const struct drover_claim *c, int64_t clienti
  * {"errors": [...]}; anything else is IO. The caller releases the result.
  */
 int task_body_read(struct str json, struct drover_result *ret_result, struct err_info *ret_error);
+
+/* Appends the tasks of a list, or one task; *cap as in result_grow(). */
+int task_body_add(struct drover_result *r, size_t *cap, const struct json *v,
+                  struct err_info *ret_error);
+
+/* IO, for an answer that does not have what it should have. */
+int task_body_unexpected(struct err_info *ret_error);
+
+/* Appends a list of ids. */
+void task_body_put_ids(struct buf *b, const char *key, const int64_t *ids, size_t count);
+
+/* Whether an id is DROVER_FIRST() of one. */
+bool task_body_is_first(int64_t id);
 
 /* Reads a list of names. */
 int task_body_read_groups(struct str json, struct drover_groups *ret_groups,

@@ -20,7 +20,7 @@ enum { AGAIN_MS = 200, CALL_TIMEOUT_MIN_MS = 500, CALL_TIMEOUT_MAX_MS = 10 * 100
 struct drover_hold {
     struct drover_hold *next;
     struct drover_client *client;
-    struct drover_task task; /* with the current id; owns group and data */
+    struct drover_task task; /* its current id and its data, which is a copy */
     int64_t duration_ms;
     int64_t due_ms, until_ms; /* by clock_boot_ms(): the next renewal, the end of the lease */
     struct buf body;          /* of a renewal whose outcome is unknown; empty: none */
@@ -35,6 +35,7 @@ static void make_body(struct drover_hold *h)
     struct drover_task update = {.id = h->task.id,
                                  .data = h->task.data,
                                  .data_len = h->task.data_len,
+                                 .bytes = h->task.bytes,
                                  .timespec = -h->duration_ms};
     struct drover_update u = {.updates = &update, .update_count = 1};
     char requestid[TASK_CLIENT_REQUESTID_LEN + 1];
@@ -137,16 +138,15 @@ void task_hold_end(struct drover_client *c)
 struct drover_hold *drover_client_hold(struct drover_client *c, const struct drover_task *t,
                                        int64_t duration_ms)
 {
-    if (!json_is_text((struct str){t->data, t->data_len}))
+    if (!t->bytes && !json_is_text((struct str){t->data, t->data_len}))
         return NULL;
     struct drover_hold *h = mem_alloc(sizeof *h);
     int64_t now_ms = clock_boot_ms();
     *h = (struct drover_hold){.client = c,
-                              .task = *t,
+                              .task = {.id = t->id, .data_len = t->data_len, .bytes = t->bytes},
                               .duration_ms = duration_ms,
                               .due_ms = now_ms + duration_ms / 3,
                               .until_ms = now_ms + duration_ms};
-    h->task.group = mem_dup(t->group, t->group_len);
     h->task.data = mem_dup(t->data, t->data_len);
     LOCKED(&c->lock);
     h->next = c->holds;
@@ -186,7 +186,6 @@ int drover_hold_release(struct drover_hold *h, int64_t *ret_id)
     if (!err)
         *ret_id = h->task.id;
     buf_release(&h->body);
-    free((char *)h->task.group);
     free((char *)h->task.data);
     free(h);
     return err;

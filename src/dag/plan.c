@@ -47,7 +47,7 @@ void plan_release(struct dag_plan *p)
 static bool before(const struct dag_plan *p, uint32_t a, uint32_t b)
 {
     const struct plan_node *x = &p->nodes[a], *y = &p->nodes[b];
-    return x->priority != y->priority ? x->priority > y->priority : x->id < y->id;
+    return x->priority != y->priority ? x->priority < y->priority : x->id < y->id;
 }
 
 static void heap_set(struct dag_plan *p, struct plan_heap *h, uint32_t at, uint32_t ref)

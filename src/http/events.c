@@ -23,9 +23,12 @@ enum {
 };
 
 /* What an event consists of: the fields to filter by, and the JSON. */
-enum event_part { KIND, ID, TYPE, STATE, FIELD_COUNT, JSON = FIELD_COUNT, PART_COUNT };
+enum event_part { KIND, ID, TYPE, GROUP, STATE, FIELD_COUNT, JSON = FIELD_COUNT, PART_COUNT };
 
-static const char *const FIELD_NAMES[FIELD_COUNT] = {"kind", "id", "type", "state"};
+static const char *const FIELD_NAMES[FIELD_COUNT] = {"kind", "id", "type", "group", "state"};
+
+/* What modules publish: a filter that names another kind would wait for ever. */
+#define KINDS "node, task, world, queue, message, batch, job, access, batch-done"
 
 /* What GET /v1/events takes. */
 struct events_in {
@@ -77,11 +80,9 @@ static void drop_oldest(struct events *e)
 
 static struct kept_event *kept_new(const struct event *event)
 {
-    const struct str parts[PART_COUNT] = {[KIND] = str_of(event->kind),
-                                          [ID] = event->id,
-                                          [TYPE] = event->type,
-                                          [STATE] = event->state,
-                                          [JSON] = event->json};
+    const struct str parts[PART_COUNT] = {
+        [KIND] = str_of(event->kind), [ID] = event->id,       [TYPE] = event->type,
+        [GROUP] = event->group,       [STATE] = event->state, [JSON] = event->json};
     size_t size = sizeof(struct kept_event);
     for (int i = 0; i < PART_COUNT; i++)
         size += parts[i].len;
@@ -242,36 +243,64 @@ static bool find_start(struct events *e, struct http_request *r, uint64_t *ret_s
     return true;
 }
 
-/* The first word of the list that is not a known one; empty: all are known. */
-static struct str find_unknown(struct str list, bool (*is_word)(struct str))
+static bool is_kind(struct str word)
 {
-    while (is_word && list.len) {
-        struct str word = str_cut(&list, ',');
-        if (word.len && !is_word(word))
-            return word;
+    struct str kinds = STR(KINDS);
+    while (kinds.len) {
+        struct str kind = str_cut(&kinds, ',');
+        if (str_eq(word, kind))
+            return true;
+        if (kinds.len) /* a space */
+            kinds = (struct str){kinds.p + 1, kinds.len - 1};
     }
-    return (struct str){0};
+    return false;
 }
 
-/* Refuses ids, types and states that the one kind asked for cannot have. */
+/* Whether events of a kind can have the word. A kind that does not say so can have any. */
+static bool can_have(const struct events *e, struct str kind, int field, struct str word)
+{
+    const struct event_words *w = NULL;
+    for (int i = 0; i < e->words_count && !w; i++)
+        w = str_eq(kind, str_of(e->words[i]->kind)) ? e->words[i] : NULL;
+    if (field == GROUP)
+        return w && w->has_group;
+    bool (*const is_word[])(struct str) = {[ID] = w ? w->is_id : NULL,
+                                           [TYPE] = w ? w->is_type : NULL,
+                                           [STATE] = w ? w->is_state : NULL};
+    return !is_word[field] || is_word[field](word);
+}
+
+/* Whether one of the kinds that are asked for can have it. */
+static bool any_can_have(const struct events *e, struct str kinds, int field, struct str word)
+{
+    do {
+        if (can_have(e, str_cut(&kinds, ','), field, word))
+            return true;
+    } while (kinds.p);
+    return false;
+}
+
+/* Refuses kinds that there are not, and ids, types, groups and states that those cannot have. */
 static bool are_filters_known(struct events *e, struct http_request *r)
 {
     const struct str *filter = ((struct events_in *)r->in)->filter;
-    int kind = 0;
-    while (kind < e->words_count && !str_eq(filter[KIND], str_of(e->words[kind]->kind)))
-        kind++;
-    if (kind == e->words_count)
-        return true;
-    const struct event_words *w = e->words[kind];
-    bool (*const known[])(struct str) = {
-        [ID] = w->is_id, [TYPE] = w->is_type, [STATE] = w->is_state};
-    for (int i = ID; i < FIELD_COUNT; i++) {
-        struct str word = find_unknown(filter[i], known[i]);
-        if (!word.len)
-            continue;
-        http_reply_field(r, FIELD_NAMES[i], "%s: a %s cannot have '%.*s'", FIELD_NAMES[i], w->kind,
-                         (int)(word.len < 80 ? word.len : 80), word.p);
-        return false;
+    for (int i = KIND; i < FIELD_COUNT; i++) {
+        struct str list = filter[i];
+        while (list.len) {
+            struct str word = str_cut(&list, ',');
+            int shown = (int)(word.len < 80 ? word.len : 80);
+            if (!word.len)
+                continue;
+            if (i == KIND && !is_kind(word)) {
+                http_reply_field(r, "kind", "kind: '%.*s' is none of " KINDS, shown, word.p);
+                return false;
+            }
+            if (i != KIND && filter[KIND].len && !any_can_have(e, filter[KIND], i, word)) {
+                http_reply_field(r, FIELD_NAMES[i], "%s: a %.*s cannot have '%.*s'", FIELD_NAMES[i],
+                                 STR_ARGS(filter[KIND]), shown, word.p);
+                return false;
+            }
+        }
     }
     return true;
 }
@@ -330,11 +359,11 @@ static void get_events(struct http_request *r)
 static const struct route ROUTES[] = {
     {METHOD_GET, "/v1/events", get_events, ROLE_READ, "Follow changes as Server-Sent Events",
      "followEvents", .reply = "text/event-stream",
-     ROUTE_IN(
-         struct events_in,
-         FILTER(KIND, "kind", "Kinds of things, comma-separated: node, job, batch, world, ..."),
-         FILTER(ID, "id", "Ids, comma-separated"), FILTER(TYPE, "type", "Types, comma-separated"),
-         FILTER(STATE, "state", "States, comma-separated"), LAST_ROW)},
+     ROUTE_IN(struct events_in, FILTER(KIND, "kind", "Kinds of things, comma-separated: " KINDS),
+              FILTER(ID, "id", "Ids, comma-separated"),
+              FILTER(TYPE, "type", "Types, comma-separated"),
+              FILTER(GROUP, "group", "Groups of tasks, comma-separated"),
+              FILTER(STATE, "state", "States, comma-separated"), LAST_ROW)},
 };
 
 struct route_table events_routes(struct events *e)

@@ -26,7 +26,7 @@ enum {
 struct event {
     const char *kind; /* "task", "node", "job": the name of the event */
     struct str id;    /* of the thing that changed */
-    struct str type;
+    struct str type, group;
     struct str state;
     struct str json; /* the data sent to listeners */
 };
@@ -37,6 +37,7 @@ struct event_words {
     bool (*is_id)(struct str word);
     bool (*is_type)(struct str word);
     bool (*is_state)(struct str word);
+    bool has_group;
 };
 
 struct events;
@@ -48,8 +49,8 @@ struct events *events_new(uv_loop_t *loop);
 void events_free(struct events *e);
 
 /*
- * On the loop, before it serves. A listener of this kind alone that names another word is refused:
- * it would wait for ever. `words` is borrowed.
+ * On the loop, before it serves. A listener of kinds of which none has a word that it names is
+ * refused: it would wait for ever. `words` is borrowed.
  */
 void events_know(struct events *e, const struct event_words *words);
 

@@ -387,7 +387,7 @@ static const struct route ROUTES[] = {
      .errors = NONE CHANGE_ERRORS, NAMED},
     {METHOD_POST, "/v1/schedules/{name}/run", post_run, ROLE_SUBMIT,
      "Add the task or the nodes now; the times stay", "runSchedule", .reply = "Schedule",
-     .errors = NONE "409 Refused, with the reason\n" CHANGE_ERRORS, NAMED},
+     .errors = NONE "409 Refused, with the reason\n429 The group is full\n" CHANGE_ERRORS, NAMED},
     {METHOD_POST, "/v1/schedules/{name}/pause", post_pause, ROLE_SUBMIT,
      "Pause a schedule: its times do not come, and are not missed", "pauseSchedule",
      .reply = "Schedule", .errors = NONE CHANGE_ERRORS, NAMED},

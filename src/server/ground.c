@@ -75,13 +75,17 @@ static void give_back(struct ground *g)
     g->k = NULL;
 }
 
-/* The watch is set before the node is looked for, so no deletion is missed. */
+/*
+ * The watch is set before the node is looked for, so no deletion is missed. Only a node that was
+ * seen before the look can be missing after it: one that a module makes meanwhile is new.
+ */
 static int look_at(struct ground *g, struct ground_node *n, bool *ret_missing)
 {
     if (!n->watch)
         TRY(keeper_watch(g->k, n->path, KEEPER_WATCH_EXISTS, on_event, n, &n->watch));
+    bool seen = n->seen;
     int err = keeper_exists(g->k, n->path, NULL);
-    *ret_missing = err == DROVER_NO_NODE && n->seen;
+    *ret_missing = err == DROVER_NO_NODE && seen;
     if (!err)
         n->seen = true;
     n->told &= *ret_missing;

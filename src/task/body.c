@@ -52,6 +52,8 @@ static const struct route_field FAIL_FIELDS[] = {
     FIELD_INT(IN_BODY, struct task_fail_in, retry_ms, "retry_in", -1, INT64_MAX,
               "Try again after so many ms; unless given, the settings of the group say when",
               .preset = -1),
+    FIELD_INT(IN_BODY, struct task_fail_in, attempts, "attempts", 1, INT64_MAX,
+              "Dead after so many failures; unless given, the settings of the group say"),
     FIELD_BOOL(IN_BODY, struct task_fail_in, dead, "dead", "Do not try again"),
     {.name = {NULL, 0}},
 };
@@ -101,8 +103,8 @@ const struct route_field TASK_CLAIM_FIELDS[] = {
     INT(REQUIRED, claim.duration_ms, "duration", 0, INT64_MAX, "How long to own it, in ms"),
     INT(0, wait_ms, "wait", 0, INT64_MAX, "How long to wait for a task, in ms"),
     INT(0, claim.limit, "limit", 1, TASK_IDS_MAX, "How many tasks at most", .preset = 1),
-    FIELD_BOOL(IN_BODY, struct task_in, tasks_only, "tasks_only",
-               "Refuse a group with messages of a queue or tasks of nodes"),
+    FIELD_BOOL(IN_BODY, struct task_in, request.claim.tasks_only, "tasks_only",
+               "Refuse to claim messages of queues and tasks of nodes"),
     IDS(claim, deletes, delete_count, "deletes", "Ids of tasks to delete in the same transaction"),
     IDS(claim, depends, depend_count, "depends", "Ids of tasks that must exist"),
     EDITS,
@@ -110,12 +112,15 @@ const struct route_field TASK_CLAIM_FIELDS[] = {
     {.name = {NULL, 0}},
 };
 
-/* What a requestid stands for: all members that decide what is done. The time to wait does not. */
+/*
+ * What a requestid stands for: all members that decide what is done. The time to wait does not. The
+ * request log is on disk: new members go to the end.
+ */
 static uint64_t hash_members(const struct json *v)
 {
     static const char *const names[] = {"group", "groups",   "duration", "limit",
                                         "adds",  "updates",  "deletes",  "depends",
-                                        "fails", "finishes", "releases"};
+                                        "fails", "finishes", "releases", "tasks_only"};
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct json *member = json_get(v, names[i]);
@@ -131,16 +136,18 @@ struct body_finishing {
     const char *wrong, *field;
 };
 
-static void blame(struct body_finishing *f, const char *field, const char *wrong)
+/* As the fields themselves: "adds[1]: data64 is not base64", of adds[1].data64. */
+static void blame(struct body_finishing *f, const char *list, size_t i, const char *member,
+                  const char *wrong)
 {
     if (f->wrong)
         return;
-    f->field = field;
-    f->wrong = wrong;
+    f->field = arena_printf(f->arena, "%s[%zu].%s", list, i, member);
+    f->wrong = arena_printf(f->arena, "%s[%zu]: %s", list, i, wrong);
 }
 
 /* The data of a task, and whether it is bytes. */
-static bool read_data(struct body_finishing *f, const char *field, struct str text,
+static bool read_data(struct body_finishing *f, const char *list, size_t i, struct str text,
                       struct str text64, struct str *ret_data)
 {
     struct buf bytes = {0};
@@ -148,9 +155,9 @@ static bool read_data(struct body_finishing *f, const char *field, struct str te
     if (!text64.p)
         return false;
     if (text.p)
-        blame(f, field, "give either data or data64");
+        blame(f, list, i, "data64", "give either data or data64");
     else if (!base64_read(text64, &bytes))
-        blame(f, field, "data64 is not base64");
+        blame(f, list, i, "data64", "data64 is not base64");
     *ret_data = arena_take(f->arena, &bytes);
     return true;
 }
@@ -167,11 +174,11 @@ static void finish_adds(struct body_finishing *f, const struct task_in *in, stru
         adds[i].group = from->group;
         adds[i].timespec = from->timespec;
         adds[i].on_key = (unsigned)from->on_key & 3;
-        x.binary = read_data(f, "adds", from->data, from->data64, &adds[i].data);
+        x.binary = read_data(f, "adds", i, from->data, from->data64, &adds[i].data);
         if (!task_extra_is_plain(&x))
             adds[i].extra = task_extra_copy(f->arena, &x);
         if (from->on_key && !from->key.len)
-            blame(f, "adds", "on_key needs a key");
+            blame(f, "adds", i, "on_key", "on_key needs a key");
     }
     u->adds = adds;
     u->add_count = in->add_count;
@@ -186,7 +193,7 @@ static void finish_updates(struct body_finishing *f, const struct task_in *in,
         const struct task_change_in *from = &in->updates[i];
         updates[i].id = from->id;
         updates[i].timespec = from->timespec;
-        if (read_data(f, "updates", from->data, from->data64, &updates[i].data))
+        if (read_data(f, "updates", i, from->data, from->data64, &updates[i].data))
             updates[i].extra = &binary;
     }
     u->updates = updates;
@@ -199,8 +206,9 @@ static const struct task_edit *finish_edits(struct arena *a, const struct task_i
     size_t count = in->fail_count + in->finish_count + in->release_count;
     struct task_edit *edits = arena_zalloc(a, count * sizeof *edits), *at = edits;
     for (size_t i = 0; i < in->fail_count; i++)
-        *at++ = (struct task_edit){EDIT_FAIL, in->fails[i].id, in->fails[i].error,
-                                   in->fails[i].retry_ms, in->fails[i].dead};
+        *at++ = (struct task_edit){EDIT_FAIL,          in->fails[i].id,
+                                   in->fails[i].error, in->fails[i].retry_ms,
+                                   in->fails[i].dead,  in->fails[i].attempts};
     for (size_t i = 0; i < in->finish_count; i++)
         *at++ = (struct task_edit){EDIT_FINISH, in->finishes[i].id, in->finishes[i].result};
     for (size_t i = 0; i < in->release_count; i++)

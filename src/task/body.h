@@ -21,7 +21,7 @@ struct task_change_in {
 };
 
 struct task_fail_in {
-    int64_t id, retry_ms;
+    int64_t id, retry_ms, attempts;
     struct str error;
     bool dead;
 };
@@ -35,7 +35,6 @@ struct task_finish_in {
 struct task_in {
     struct task_request request;
     struct str group; /* claim: in place of groups */
-    bool tasks_only;  /* claim: no messages of queues and tasks of nodes */
     const struct task_add_in *adds;
     const struct task_change_in *updates;
     const struct task_fail_in *fails;

@@ -161,37 +161,6 @@ static const struct str *group_beyond(const struct http_request *r, const struct
     return NULL;
 }
 
-/* The first group of the claim with tasks of another module; NULL: none. */
-struct claim_look {
-    const struct task_claim *claim;
-    const struct str *internal;
-};
-
-static void look_at_groups(void *arg, struct store *s, int64_t now_ms)
-{
-    struct claim_look *l = arg;
-    CLEANUP(arena_release) struct arena a = {0};
-    for (size_t i = 0; i < l->claim->group_count && !l->internal; i++) {
-        struct store_group g;
-        if (store_count_group(s, l->claim->groups[i], now_ms, &a, &g) && g.internal)
-            l->internal = &l->claim->groups[i];
-    }
-}
-
-/* False after an answer. */
-static bool check_tasks_only(struct http_request *r, const struct task_claim *claim)
-{
-    struct task_http *h = r->arg;
-    struct claim_look l = {.claim = claim};
-    service_look(h->service, look_at_groups, &l);
-    if (!l.internal)
-        return true;
-    const char *reason = arena_printf(
-        &r->arena, "group %.*s has messages of a queue or tasks of nodes", STR_ARGS(*l.internal));
-    http_reply_reasons(r, DROVER_REFUSED, &reason, 1);
-    return false;
-}
-
 static void post(struct http_request *r, enum task_kind kind)
 {
     struct task_in *in = r->in;
@@ -205,8 +174,6 @@ static void post(struct http_request *r, enum task_kind kind)
         http_forbid(r, missing);
     else if (beyond)
         http_forbid_name(r, *beyond);
-    else if (in->tasks_only && !check_tasks_only(r, &in->request.claim))
-        return;
     else if (kind != TASK_CLAIM || in->request.wait_ms <= 0 || http_may_wait(r))
         submit(r, &in->request);
 }
@@ -225,7 +192,8 @@ static void post_claim(struct http_request *r)
 
 #define CHANGE_ERRORS                                                                              \
     "409 Refused, with all reasons. Nothing was changed\n"                                         \
-    "413 A list, or the transaction, is too large\n507\n" ROUTE_LEADER
+    "413 A list, or the transaction, is too large\n"                                               \
+    "429 A group has as many tasks as it may have. Nothing was changed\n507\n" ROUTE_LEADER
 
 static const struct route ROUTES[] = {
     {METHOD_GET, "/groups", task_get_groups, ROLE_READ | ROUTE_LIMITS,

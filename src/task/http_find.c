@@ -1,12 +1,11 @@
 /* Finding tasks, and acting on those that were found. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "task/body.h"
+#include "task/find.h"
 #include "task/http_v1.h"
 
-enum { EXAMPLES = 3, CURSOR_SIZE = 64 };
+enum { EXAMPLES = 3 };
 
 const struct route_field V1_FILTER_FIELDS[] = {
     FIELD_TEXT(IN_BODY, struct v1_filter_in, group, "group", 1, INT64_MAX, "Of this group"),
@@ -23,23 +22,10 @@ const struct route_field V1_FILTER_FIELDS[] = {
     {.name = {NULL, 0}},
 };
 
-/* The cursor as text: "17" or "done:17". */
-static bool read_cursor(struct str text, struct store_cursor *ret_cursor)
-{
-    struct store_cursor c = {.done = str_starts(text, STR("done:"))};
-    for (size_t i = c.done ? 5 : 0; i < text.len; i++) {
-        if (text.p[i] < '0' || text.p[i] > '9' || c.at > INT64_MAX / 10 - 1)
-            return false;
-        c.at = c.at * 10 + (text.p[i] - '0');
-    }
-    *ret_cursor = c;
-    return true;
-}
-
 static void put_next(struct buf *b, const struct store_cursor *c)
 {
     char text[CURSOR_SIZE];
-    snprintf(text, sizeof text, "%s%" PRId64, c->done ? "done:" : "", c->at);
+    cursor_write(c, text);
     json_key(b, "next");
     if (c->end)
         json_put_null(b);
@@ -51,6 +37,7 @@ static void put_next(struct buf *b, const struct store_cursor *c)
 static bool read_filter(struct http_request *r, const struct v1_filter_in *in,
                         struct store_filter *ret_filter)
 {
+    const char *field = r->json ? "filter.state" : "state"; /* of a body, or of a query */
     *ret_filter = (struct store_filter){.group = in->group,
                                         .key = in->key,
                                         .text = in->text,
@@ -61,12 +48,9 @@ static bool read_filter(struct http_request *r, const struct v1_filter_in *in,
                                         .internal = in->internal,
                                         .who = r->who};
     for (size_t i = 0; i < in->state_count; i++) {
-        int state = 0;
-        while (state < TASK_STATES &&
-               !str_eq(in->states[i], str_of(task_state_name((enum task_state)state))))
-            state++;
+        enum task_state state = task_state_of(in->states[i]);
         if (state == TASK_STATES) {
-            http_reply_field(r, "state",
+            http_reply_field(r, field,
                              "state must be one of available, delayed, retrying, claimed, dead, "
                              "done");
             return false;
@@ -89,7 +73,7 @@ static struct find_work *find_begin(struct http_request *r, const struct v1_filt
     w->limit = (size_t)limit;
     if (!read_filter(r, filter, &w->filter))
         return NULL;
-    if (after.p && !read_cursor(after, &w->from)) {
+    if (after.p && !cursor_read(after, &w->from)) {
         http_reply_field(r, "after", "after must be the next of an answer");
         return NULL;
     }
@@ -144,81 +128,27 @@ void v1_get_task(struct http_request *r)
 
 /* Bulk: finds and changes in one transaction. */
 
-struct bulk_work {
-    struct find_work *find;
-    enum task_edit_kind kind;
-    struct task_edit *edits;
-    size_t matched;
-};
-
-/*
- * Whether the action makes a difference. A changed task has a new id and is found again behind the
- * others: without this the work would never end.
- */
-static bool has_effect(const struct bulk_work *b, const struct v1_bulk_in *in, const struct task *t,
-                       enum task_state state)
-{
-    switch (b->kind) {
-    case EDIT_MOVE:
-        return !str_eq(t->group, in->group);
-    case EDIT_PRIORITY:
-        return (t->extra ? t->extra->priority : 0) != in->priority;
-    case EDIT_RELEASE:
-        return state != TASK_AVAILABLE && state != TASK_DEAD;
-    case EDIT_RETRY:
-        return state != TASK_AVAILABLE || (t->extra && t->extra->attempts);
-    default:
-        return true;
-    }
-}
-
-/* A claimed task is somebody's: it is changed only if the filter says claimed. */
-static bool may_change(const struct bulk_work *b, const struct v1_bulk_in *in, const struct task *t,
-                       int64_t now_ms)
-{
-    enum task_state state = task_state(t, now_ms);
-    if (t->managed || state == TASK_DONE || !has_effect(b, in, t, state))
-        return false;
-    return state != TASK_CLAIMED || b->find->filter.states & 1U << TASK_CLAIMED;
-}
-
 static int prepare(void *arg, struct store *s, int64_t now_ms, struct task_update *u)
 {
     struct v1_call *c = arg;
-    struct bulk_work *b = c->data;
-    const struct v1_bulk_in *in = c->in;
-    struct store_list list;
-    b->find->cursor = b->find->from;
-    b->matched = 0;
-    TRY(store_find_tasks(s, &b->find->filter, now_ms, &b->find->cursor, b->find->limit, c->arena,
-                         &list));
-    b->edits = arena_zalloc(c->arena, (list.count + 1) * sizeof *b->edits);
+    struct task_bulk *b = c->data;
+    b->arena = c->arena;
+    TRY(bulk_prepare(b, s, now_ms, u));
     c->out.len = 0;
     json_open(&c->out, '{');
     json_member_open(&c->out, "examples", '[');
-    for (size_t i = 0; i < list.count; i++) {
-        const struct task *t = &list.tasks[i];
-        if (!may_change(b, in, t, now_ms))
-            continue;
-        if (b->matched < EXAMPLES)
-            body_put_state(&c->out, t, now_ms);
-        b->edits[b->matched++] = (struct task_edit){b->kind, t->id, in->group, in->priority, false};
-    }
+    for (size_t i = 0; i < b->matched && i < EXAMPLES; i++)
+        body_put_state(&c->out, b->tasks[i], now_ms);
     json_close(&c->out, ']');
-    u->edits = b->edits;
-    u->edit_count = in->dry_run ? 0 : b->matched;
     return 0;
 }
 
 static void finish_bulk(struct v1_call *c, const struct task_reply *reply)
 {
-    const struct bulk_work *b = c->data;
-    size_t changed = 0;
-    for (size_t i = 0; i < c->request.update.edit_count; i++)
-        changed += b->edits[i].kind != EDIT_NONE;
+    const struct task_bulk *b = c->data;
     json_member_int(&c->out, "matched", (int64_t)b->matched);
-    json_member_int(&c->out, "changed", (int64_t)changed);
-    put_next(&c->out, &b->find->cursor);
+    json_member_int(&c->out, "changed", (int64_t)bulk_changed(b));
+    put_next(&c->out, &b->next);
     json_close(&c->out, '}');
     v1_finish(c, reply);
 }
@@ -233,10 +163,13 @@ static bool is_empty(const struct v1_filter_in *f)
 static bool check_bulk(struct http_request *r, const struct v1_bulk_in *in,
                        const struct v1_filter_in *filter, enum task_edit_kind kind)
 {
+    const struct json *priority = json_get(r->json, "priority");
     if (is_empty(filter) && !in->all)
         http_reply_field(r, "filter", "the filter is empty: \"all\": true means every task");
     else if ((kind == EDIT_MOVE) != (in->group.p != NULL))
         http_reply_field(r, "group", "group goes with move, and move needs it");
+    else if ((kind == EDIT_PRIORITY) != (priority && priority->kind != JSON_NULL))
+        http_reply_field(r, "priority", "priority goes with the action priority, which needs it");
     else if (in->group.p && !http_reaches(r, SCOPE_GROUP, in->group))
         http_forbid_name(r, in->group);
     else
@@ -253,12 +186,18 @@ void v1_bulk(struct http_request *r)
     const struct v1_filter_in *filter = in->filter ? in->filter : &none;
     if (!check_bulk(r, in, filter, kinds[in->action]))
         return;
-    struct bulk_work *b = arena_zalloc(&r->arena, sizeof *b);
-    b->kind = kinds[in->action];
-    b->find = find_begin(r, filter, in->after, in->limit);
-    if (!b->find)
+    const struct find_work *find = find_begin(r, filter, in->after, in->limit);
+    if (!find)
         return;
     struct v1_call *c = v1_begin(r);
+    struct task_bulk *b = arena_alloc(&r->arena, sizeof *b);
+    *b = (struct task_bulk){.filter = find->filter,
+                            .from = find->from,
+                            .limit = find->limit,
+                            .kind = kinds[in->action],
+                            .group = in->group,
+                            .priority = in->priority,
+                            .dry_run = in->dry_run};
     c->data = b;
     c->finish = finish_bulk;
     c->request.kind = TASK_UPDATE;

@@ -2,14 +2,45 @@
 #include "server/audit.h"
 #include "task/group_list.h"
 #include "task/http_v1.h"
+#include "task/settings_change.h"
 #include "task/settings_json.h"
+#include "task/tally.h"
 
-enum { HOLDERS_MAX = 100 };
+enum {
+    HOLDERS_MAX = 100,
+    OLDEST_MAX = 100, /* tasks of a group that are looked at for its oldest one */
+};
 
 static void put_counts(struct buf *b, const struct store_group *g)
 {
     for (int state = 0; state < TASK_STATES; state++)
         json_member_int(b, task_state_name((enum task_state)state), (int64_t)g->states[state]);
+}
+
+/* How old the oldest available task is, and what happened in the last minute. */
+static void put_pace(struct buf *b, struct task_tallies *tallies, struct store *s, struct str group,
+                     int64_t now_ms)
+{
+    static const struct {
+        const char *name;
+        enum tally_kind kind;
+    } rates[] = {{"added", TALLY_ADDED},
+                 {"claimed", TALLY_CLAIMED},
+                 {"finished", TALLY_FINISHED},
+                 {"failed", TALLY_FAILED},
+                 {"dead", TALLY_DEAD}};
+    struct task_tally unnamed = {.name = group}, *tally = tallies_find(tallies, group);
+    bool named = str_eq(tally->name, group);
+    struct store_depth depth = {0};
+    if (s) /* else this server has just stopped leading */
+        store_depth(s, named ? tally : &unnamed, now_ms, OLDEST_MAX, &depth);
+    json_member_int(b, "oldest", depth.age_ms);
+    if (!named)
+        return;
+    json_member_open(b, "per_minute", '{');
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        json_member_int(b, rates[i].name, tally_per_minute(tally, rates[i].kind, now_ms));
+    json_close(b, '}');
 }
 
 static void look(void *arg, struct store *s, int64_t now_ms)
@@ -23,8 +54,10 @@ static void look_again(struct http_request *r)
     v1_read(r->handler_data, look);
 }
 
-static void put_groups(struct v1_call *c, struct group_list *l)
+static void put_groups(void *arg, struct task_tallies *tallies, struct store *s, int64_t now_ms)
 {
+    struct v1_call *c = arg;
+    struct group_list *l = c->data;
     const struct v1_group_in *in = c->in;
     const struct store_group *g = NULL;
     json_open(&c->out, '{');
@@ -34,6 +67,7 @@ static void put_groups(struct v1_call *c, struct group_list *l)
         json_open(&c->out, '{');
         json_member_text(&c->out, "group", g->name);
         put_counts(&c->out, g);
+        put_pace(&c->out, tallies, s, g->name, now_ms);
         json_close(&c->out, '}');
     }
     json_close(&c->out, ']');
@@ -57,7 +91,7 @@ static void finish_look(struct v1_call *c, const struct task_reply *reply)
         return;
     }
     if (!reply->err)
-        put_groups(c, l);
+        service_look_at_tallies(c->v1->service, put_groups, c);
     v1_finish(c, reply);
 }
 
@@ -115,6 +149,7 @@ static void read_group(void *arg, struct store *s, int64_t now_ms)
     json_member_open(&c->out, "counts", '{');
     put_counts(&c->out, &counts);
     json_close(&c->out, '}');
+    put_pace(&c->out, service_tallies(c->v1->service), s, in->group, now_ms);
     put_holders(&c->out, &holders);
     json_close(&c->out, '}');
 }
@@ -124,65 +159,21 @@ void v1_get_group(struct http_request *r)
     v1_read(v1_begin(r), read_group);
 }
 
-/*
- * Changing settings: the node and the store in one step. The new settings are made from the present
- * ones under the service's lock, and are in effect when the node is certain.
- */
-struct settings_change {
-    struct task_settings settings;
-    bool removes;
-    struct keeper_op op;
-    const char *wrong_field;
-    struct err_info wrong;
-};
-
-static int make_op(struct v1_call *c, struct settings_change *w, bool exists)
-{
-    const struct v1_group_in *in = c->in;
-    CLEANUP(buf_release) struct buf data = {0};
-    char path[SETTINGS_PATH_SIZE];
-    settings_path(in->group, path);
-    if (w->removes && !exists)
-        return DROVER_NO_NODE;
-    settings_put_node(&data, in->group, &w->settings);
-    w->op = (struct keeper_op){
-        .kind = w->removes ? KEEPER_DELETE
-                : exists   ? KEEPER_SET
-                           : KEEPER_CREATE,
-        .version = KEEPER_ANY_VERSION,
-        .path = {arena_text(c->arena, str_of(path)), strlen(path)},
-        .data = w->removes ? (struct str){0}
-                           : (struct str){arena_text(c->arena, buf_str(&data)), data.len}};
-    return 0;
-}
+/* Changing settings. */
 
 static int prepare(void *arg, struct store *s, int64_t now_ms, struct task_update *u)
 {
     struct v1_call *c = arg;
     struct settings_change *w = c->data;
-    const struct v1_group_in *in = c->in;
-    const struct settings_table *table = store_settings(s);
-    const struct settings_entry *entry = settings_table_find(table, in->group);
-    (void)now_ms;
-    (void)u;
-    w->settings = entry ? entry->settings : *settings_table_of(table, in->group);
-    if (in->settings)
-        TRY(settings_read(in->settings, &w->settings, &w->wrong_field, &w->wrong));
-    w->settings.dead.p = arena_text(c->arena, w->settings.dead); /* it outlives the old entry */
-    if (w->settings.dead.len && settings_match(in->group, w->settings.dead)) {
-        w->wrong_field = "dead";
-        return err_set(&w->wrong, DROVER_BAD_ARGUMENT,
-                       "dead: the dead tasks of a group cannot go to itself");
-    }
-    return make_op(c, w, entry != NULL);
+    (void)now_ms, (void)u;
+    w->arena = c->arena;
+    return settings_change_prepare(w, s);
 }
 
 static void on_settled(void *arg, struct store *s)
 {
     struct v1_call *c = arg;
-    struct settings_change *w = c->data;
-    const struct v1_group_in *in = c->in;
-    store_set_settings(s, in->group, w->removes ? NULL : &w->settings);
+    settings_change_settle(c->data, s);
     service_look_again(c->v1->service);
 }
 
@@ -197,13 +188,13 @@ static void finish_change(struct v1_call *c, const struct task_reply *reply)
         http_reply_field(c->r, field, "%s", w->wrong.text);
         return;
     }
-    if (reply->err == DROVER_NO_NODE && w->removes) {
+    if (reply->err == DROVER_NO_NODE && !w->members) {
         http_reply_error(c->r, 404, "there are no settings of this name");
         return;
     }
     json_open(&c->out, '{');
     json_member_text(&c->out, "group", in->group);
-    if (!w->removes) {
+    if (w->members) {
         json_key(&c->out, "settings");
         settings_put(&c->out, &w->settings);
     }
@@ -214,6 +205,7 @@ static void finish_change(struct v1_call *c, const struct task_reply *reply)
 static void change(struct http_request *r, bool removes)
 {
     const struct v1_group_in *in = r->in;
+    static const struct json nothing = {.kind = JSON_OBJECT};
     struct task_v1 *v = r->arg;
     const char *wrong = settings_pattern_wrong(in->group);
     if (wrong) {
@@ -224,7 +216,8 @@ static void change(struct http_request *r, bool removes)
         return;
     struct v1_call *c = v1_begin(r);
     struct settings_change *w = arena_zalloc(&r->arena, sizeof *w);
-    w->removes = removes;
+    w->pattern = in->group;
+    w->members = removes ? NULL : in->settings ? in->settings : &nothing;
     c->data = w;
     c->finish = finish_change;
     c->request = (struct task_request){.kind = TASK_UPDATE,

@@ -93,6 +93,7 @@ int v1_get(struct v1_call *c, struct store *s, int64_t id, struct task *ret_task
 }
 
 #define CHANGE_ERRORS "507\n" ROUTE_LEADER
+#define PACE "oldest:int per_minute?:(added:int claimed:int finished:int failed:int dead:int)"
 #define GROUP_PATTERN                                                                              \
     FIELD_TEXT(IN_PATH | NAMES_GROUP, struct v1_group_in, group, "group", 1, TASK_GROUP_LEN_MAX,   \
                "The group, or a prefix and *")
@@ -166,7 +167,7 @@ static const struct route ROUTES[] = {
     {METHOD_GET, "/v1/groups/{group}", v1_get_group, ROLE_READ,
      "Show the settings of a group, its tasks by state, and who has those that are claimed",
      "getGroup",
-     .reply = "group:text pattern:text|null settings:Settings counts:Counts "
+     .reply = "group:text pattern:text|null settings:Settings counts:Counts " PACE " "
               "claimed:[(id:int first:int ownerid:int until:int)]",
      .errors = ROUTE_LEADER, ROUTE_IN(struct v1_group_in, GROUP_PATTERN)},
     {METHOD_PUT, "/v1/groups/{group}", v1_put_group, ROLE_ADMIN,
@@ -188,7 +189,7 @@ static const struct route ROUTES[] = {
 static const struct route_shape SHAPES[] = {
     {"Settings", SETTINGS_SHAPE},
     {"Counts", "(" COUNTS ")"},
-    {"GroupCounts", "(group:text " COUNTS ")"},
+    {"GroupCounts", "(group:text " COUNTS " " PACE ")"},
 };
 
 static struct route_table routes(void *module)

@@ -44,7 +44,7 @@ static bool is_state(struct str word)
     return false;
 }
 
-const struct event_words TASK_EVENT_WORDS = {"task", is_id, NULL, is_state};
+const struct event_words TASK_EVENT_WORDS = {"task", is_id, NULL, is_state, true};
 
 static uint64_t key_of(int64_t slot)
 {
@@ -74,7 +74,7 @@ static void publish(struct events *events, const struct task_txn_change *change)
     snprintf(first, sizeof first, "%" PRId64, change->task->first);
     events_publish(events, &(struct event){.kind = "task",
                                            .id = str_of(first),
-                                           .type = change->task->group,
+                                           .group = change->task->group,
                                            .state = str_of(EVENT_NAMES[change->event]),
                                            .json = buf_str(&json)});
 }
@@ -157,7 +157,8 @@ static void read_outcome(void *arg, struct store *s, int64_t now_ms)
     c->err = v1_get(c, s, in->id, &t);
     if (!c->err)
         put_outcome(&c->out, &t, task_state_name(task_state(&t, now_ms)));
-    for (size_t i = 0; c->err && c->v1->outcomes && http_was_parked(c->r) && i < OUTCOMES; i++) {
+    for (size_t i = 0; c->err && c->v1->outcomes && c->r && http_was_parked(c->r) && i < OUTCOMES;
+         i++) {
         const struct task_outcome *o = &c->v1->outcomes[i];
         if (TASK_FIRST(o->slot) != in->id || !o->slot)
             continue;

@@ -197,7 +197,7 @@ static int run_claim(struct service *s, struct task_request *r, int64_t now_ms)
     if (err || r->own.txn->task_count)
         return err;
     r->own.park = r->own.deadline_ms > now_ms;
-    if (s->observer.wanted && !r->own.park)
+    if (s->observer.wanted && !r->own.park && !c.tasks_only)
         s->observer.wanted(s->observer.arg, &c, false);
     return 0;
 }
@@ -281,14 +281,14 @@ static void park(struct service *s, struct task_request *r)
     txn_give(s, r->own.txn);
     r->own.txn = NULL;
     claim_queue_add(&s->waiting, r, r->own.deadline_ms);
-    if (s->observer.wanted)
+    if (s->observer.wanted && !r->claim.tasks_only)
         s->observer.wanted(s->observer.arg, &r->claim, true);
 }
 
 void service_settle(struct service *s, struct task_request *r)
 {
     if (s->tallies)
-        store_tally(r->own.txn, s->tallies);
+        store_tally(s->store, r->own.txn, s->tallies);
     store_settle(s->store, r->own.txn);
     if (r->settled && !r->own.err)
         r->settled(r->arg, s->store);
@@ -377,12 +377,6 @@ void service_feed(struct service *s)
 
 /* Public calls. */
 
-int64_t service_next_due_ms(const struct service *s)
-{
-    int64_t claim_ms = claim_queue_due_ms(&s->waiting), sweep_ms = sweep_due_ms(s->sweep);
-    return claim_ms < sweep_ms ? claim_ms : sweep_ms;
-}
-
 void service_look_again(struct service *s)
 {
     claim_queue_mark_all(&s->waiting);
@@ -403,6 +397,8 @@ static void start(struct service *s, struct task_request *r, bool called)
     if (r->kind == TASK_CLAIM && r->wait_ms > 0)
         r->own.deadline_ms =
             service_now_ms(s) + (r->wait_ms > TASK_MS_MAX ? TASK_MS_MAX : r->wait_ms);
+    if (called && !s->o.wake)
+        sweep_start(s->sweep, service_now_ms(s));
     if (s->o.keeper) {
         service_run(s, r);
         service_feed(s);

@@ -225,6 +225,9 @@ void service_tally(struct service *s);
 void service_fold(struct service *s, const char *label, bool (*has)(void *arg, struct str group),
                   void *arg);
 void service_unfold(struct service *s, const void *arg);
+/* The tallies, in a request that reads, which has the lock; NULL: none. */
+struct task_tallies *service_tallies(struct service *s);
+
 void service_look_at_tallies(struct service *s,
                              void (*look)(void *arg, struct task_tallies *t, struct store *store,
                                           int64_t now_ms),

@@ -14,7 +14,7 @@ enum { VERSION = 1, COUNT_MAX = 1000 * 1000 * 1000 };
 enum setting_kind { SETTING_INT, SETTING_REAL, SETTING_BOOL, SETTING_CHOICE, SETTING_TEXT };
 
 struct setting {
-    const char *object, *name; /* object NULL: not in one */
+    const char *object, *name; /* "rate", "rate.count"; object NULL: not in one */
     enum setting_kind kind;
     size_t offset;
     int64_t min, max;     /* of a number; bytes of a text */
@@ -46,15 +46,15 @@ static const struct setting SETTINGS[] = {
     CHOICE("expired", bury_expired, "remove", "dead"),
     INT(NULL, "attempts", attempts, COUNT_MAX),
     INT(NULL, "claims", claims, COUNT_MAX),
-    INT("backoff", "first", backoff_ms, TASK_MS_MAX),
-    REAL("backoff", "factor", backoff_factor, 1, 1000),
-    INT("backoff", "max", backoff_max_ms, TASK_MS_MAX),
-    REAL("backoff", "jitter", backoff_jitter, 0, 1),
+    INT("backoff", "backoff.first", backoff_ms, TASK_MS_MAX),
+    REAL("backoff", "backoff.factor", backoff_factor, 1, 1000),
+    INT("backoff", "backoff.max", backoff_max_ms, TASK_MS_MAX),
+    REAL("backoff", "backoff.jitter", backoff_jitter, 0, 1),
     INT(NULL, "limit", limit, COUNT_MAX),
     INT(NULL, "limit_per_share", limit_per_share, COUNT_MAX),
-    INT("rate", "count", rate, 1000 * 1000),
-    INT("rate", "per", rate_ms, INT64_C(366) * 24 * 3600 * 1000),
-    INT("rate", "burst", rate_burst, 1000 * 1000),
+    INT("rate", "rate.count", rate, 1000 * 1000),
+    INT("rate", "rate.per", rate_ms, INT64_C(366) * 24 * 3600 * 1000),
+    INT("rate", "rate.burst", rate_burst, 1000 * 1000),
     INT(NULL, "keep_done", keep_done_ms, TASK_MS_MAX),
     INT(NULL, "keep_dead", keep_dead_ms, TASK_MS_MAX),
     INT(NULL, "remember_keys", remember_keys_ms, TASK_MS_MAX),
@@ -64,6 +64,12 @@ static const struct setting SETTINGS[] = {
 };
 
 enum { SETTINGS_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
+
+/* The name of its member. */
+static const char *key_of(const struct setting *row)
+{
+    return row->object ? row->name + strlen(row->object) + 1 : row->name;
+}
 
 static bool is_in(const struct setting *row, const char *object)
 {
@@ -146,7 +152,7 @@ static int read_members(const struct json *v, const char *object, struct task_se
         const struct setting *row = NULL;
         bool nested = false;
         for (size_t i = 0; i < SETTINGS_COUNT && !row && !nested; i++) {
-            if (is_in(&SETTINGS[i], object) && str_eq(m->key, str_of(SETTINGS[i].name)))
+            if (is_in(&SETTINGS[i], object) && str_eq(m->key, str_of(key_of(&SETTINGS[i]))))
                 row = &SETTINGS[i];
             nested = !object && SETTINGS[i].object && str_eq(m->key, str_of(SETTINGS[i].object));
             *ret_field = nested ? SETTINGS[i].object : SETTINGS[i].name;
@@ -162,7 +168,8 @@ static int read_members(const struct json *v, const char *object, struct task_se
             TRY(read_value(row, m, s, e));
         else {
             *ret_field = NULL;
-            return err_set(e, DROVER_BAD_ARGUMENT, "%.*s is an unknown member", STR_ARGS(m->key));
+            return err_set(e, DROVER_BAD_ARGUMENT, "%s%s%.*s is an unknown member",
+                           object ? object : "", object ? "." : "", STR_ARGS(m->key));
         }
     }
     return 0;
@@ -173,6 +180,8 @@ int settings_read(const struct json *v, struct task_settings *s, const char **re
 {
     struct task_settings read = *s;
     *ret_field = NULL;
+    if (json_get(v, "rate")) /* another rate has another burst, unless that is given, too */
+        read.rate_burst = 0;
     TRY(read_members(v, NULL, &read, ret_field, ret_error));
     *ret_field = "rate";
     if (read.rate && !read.rate_ms)
@@ -191,23 +200,24 @@ int settings_read(const struct json *v, struct task_settings *s, const char **re
 static void put_value(struct buf *b, const struct setting *row, const struct task_settings *s)
 {
     const void *from = (const char *)s + row->offset;
+    const char *key = key_of(row);
     char text[40];
     switch (row->kind) {
     case SETTING_INT:
-        json_member_int(b, row->name, *(const int64_t *)from);
+        json_member_int(b, key, *(const int64_t *)from);
         break;
     case SETTING_REAL:
         snprintf(text, sizeof text, "%.15g", *(const double *)from);
-        json_member_raw(b, row->name, str_of(text));
+        json_member_raw(b, key, str_of(text));
         break;
     case SETTING_BOOL:
-        json_member_bool(b, row->name, *(const bool *)from);
+        json_member_bool(b, key, *(const bool *)from);
         break;
     case SETTING_CHOICE:
-        json_member_text(b, row->name, str_of(*(const bool *)from ? row->yes : row->no));
+        json_member_text(b, key, str_of(*(const bool *)from ? row->yes : row->no));
         break;
     case SETTING_TEXT:
-        json_member_text(b, row->name, *(const struct str *)from);
+        json_member_text(b, key, *(const struct str *)from);
         break;
     }
 }

@@ -66,7 +66,7 @@ enum task_edit_kind {
     EDIT_FINISH,   /* text: the result. Ends the task; the group's settings may keep it as done */
     EDIT_RELEASE,  /* available at once */
     EDIT_RETRY,    /* available at once, as if it had never failed; a dead one where it died */
-    EDIT_MOVE,     /* text: to another group */
+    EDIT_MOVE,     /* text: to another group. From G/retry/3 to G: it has failed 3 times more */
     EDIT_PRIORITY, /* number: its priority */
     EDIT_DELETE,   /* as by deletes */
     EDIT_EXPIRE,   /* its time to expire has come: it is removed, or dies */
@@ -77,8 +77,9 @@ struct task_edit {
     enum task_edit_kind kind;
     int64_t id;
     struct str text;
-    int64_t number; /* a priority; after a failure: wait so many ms, -1: by the settings */
-    bool dead;      /* after a failure: do not try again */
+    int64_t number;   /* a priority; after a failure: wait so many ms, -1: by the settings */
+    bool dead;        /* after a failure: do not try again */
+    int64_t attempts; /* after a failure: it dies after so many; 0: by the settings */
 };
 
 /*
@@ -99,7 +100,7 @@ struct task_update {
 
     /*
      * Edits that are not possible become EDIT_NONE, in the caller's array, and refuse nothing. The
-     * changed tasks are not part of the answer.
+     * changed tasks are not part of the answer. EDIT_RETRY and EDIT_MOVE need it.
      */
     bool skips;
 
@@ -112,7 +113,8 @@ struct task_claim {
     const int64_t *deletes, *depends;
     const struct task_edit *edits;
     size_t group_count, delete_count, depend_count, edit_count;
-    size_t limit;               /* 0: 1 */
+    size_t limit;    /* 0: 1 */
+    bool tasks_only; /* refused where it would get a message of a queue or the task of a node */
     const struct identity *who; /* as in an update */
 };
 
@@ -206,7 +208,7 @@ int store_get(struct store *s, int64_t id, struct arena *a, struct task *ret_tas
 struct task_tally;
 struct task_tallies;
 
-void store_tally(const struct task_txn *t, struct task_tallies *to);
+void store_tally(const struct store *s, const struct task_txn *t, struct task_tallies *to);
 
 /*
  * The tasks of the group of a tally; false: there are none. age_ms: how long the oldest available
@@ -234,8 +236,8 @@ size_t store_count(const struct store *s);
 const struct task_extra *task_extra_copy(struct arena *a, const struct task_extra *x);
 
 /*
- * Appends that there is no such task, and what became of it, if that is known; not for those who
- * are limited to some groups.
+ * Appends that there is no such task, and what became of it: as far as that is remembered, and
+ * within the limits of who.
  */
 void store_put_missing(const struct store *s, int64_t id, const struct identity *who,
                        struct buf *b);

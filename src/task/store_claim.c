@@ -201,7 +201,7 @@ static int hand_out(struct txn_work *w, uint32_t ref, int64_t until_ms, size_t *
     *bytes += CHANGE_BYTES + task_payload_len(plain ? NULL : x, t.data);
     if (w->t->task_count && *bytes > TASK_CLAIM_BYTES_MAX)
         return NO_ROOM;
-    if (settings->claims && x->unanswered >= settings->claims)
+    if (settings->claims && x->unanswered >= settings->claims && !t.dead)
         return bury_unanswered(w, ref, &t, x);
     if (!plain) {
         x->claims += x->claims < UINT32_MAX;
@@ -213,6 +213,16 @@ static int hand_out(struct txn_work *w, uint32_t ref, int64_t until_ms, size_t *
     t.ownerid = w->clientid;
     work_replace(w, ref, &t, plain, TASK_EVENT_CLAIMED);
     return 0;
+}
+
+/* Whether a claim for tasks only would get something else. */
+static bool is_other(struct txn_work *w, const struct task_claim *c, const struct task_record *r)
+{
+    if (!c->tasks_only || (!r->managed && r->ownerid != TASK_MESSAGES))
+        return false;
+    work_object(w, "group %.*s has messages of a queue or tasks of nodes",
+                STR_ARGS(w->s->groups[r->group]->name));
+    return true;
 }
 
 /* One round: draws, and hands out as much as fits. NO_ROOM: there was more. */
@@ -227,6 +237,8 @@ static int claim_round(struct txn_work *w, const struct task_claim *c, size_t li
         uint32_t ref = drawn.refs[drawn.used];
         if (!work_may(w, record_at(w->s, ref)))
             err = DROVER_NO_AUTH;
+        else if (is_other(w, c, record_at(w->s, ref)))
+            err = DROVER_REFUSED;
         else
             err = has_expired(w->s, ref, w->now_ms)
                       ? expire(w, ref)
@@ -238,7 +250,10 @@ static int claim_round(struct txn_work *w, const struct task_claim *c, size_t li
     return err;
 }
 
-/* Again, while tasks were buried or expired that should have been given out. */
+/*
+ * Again, while tasks were buried or expired that should have been given out. A claim for no time
+ * has its tasks available at once: it does not go on, because it would get them again.
+ */
 static int claim_some(struct txn_work *w, const struct task_claim *c, size_t limit)
 {
     size_t bytes = 0, first = w->t->other_count, before;
@@ -247,7 +262,7 @@ static int claim_some(struct txn_work *w, const struct task_claim *c, size_t lim
         before = w->t->other_count;
         err = claim_round(w, c, limit - w->t->task_count, first + SPARE, &bytes);
     } while (!err && w->t->other_count > before && w->t->other_count - first < SPARE &&
-             w->t->task_count < limit);
+             w->t->task_count < limit && (c->duration_ms > 0 || !w->t->task_count));
     return err == NO_ROOM ? 0 : err;
 }
 

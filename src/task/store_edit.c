@@ -27,20 +27,23 @@ static struct str target_of(const struct txn_work *w, const struct task_edit *e,
     return e->kind == EDIT_RETRY && record_at(w->s, ref)->dead ? x->origin : (struct str){0};
 }
 
-/* Whether the key of a task that changes its group, or lives again, is taken there. */
-static void check_target(struct txn_work *w, const struct task_edit *e)
+/*
+ * Whether the key of a task that changes its group, or lives again, is taken there: perhaps by
+ * another task that the same transaction has moved.
+ */
+static bool is_key_taken(const struct txn_work *w, const struct task_edit *e, uint32_t ref,
+                         const struct task_extra *x)
 {
-    uint32_t ref = work_find(w, e->id);
-    struct task t;
-    struct task_extra x = {0};
-    if (!ref || !record_at(w->s, ref)->tail || work_read(w, ref, &t, &x) || !x.key.len)
-        return;
-    struct str target = target_of(w, e, ref, &x);
-    const struct task_group *g = store_find_group(w->s, target.len ? target : t.group);
-    uint32_t holder = g ? store_find_key(w->s, g, x.key) : 0;
-    if (holder && holder != ref)
-        work_object(w, "%s: the key of task %" PRId64 " is that of task %" PRId64,
-                    EDIT_NAMES[e->kind], t.id, record_at(w->s, holder)->id);
+    struct str target = target_of(w, e, ref, x);
+    const struct task_group *g = target.len ? store_find_group(w->s, target) : group_of(w->s, ref);
+    uint32_t holder = g && x->key.len ? store_find_key(w->s, g, x->key) : 0;
+    return holder && holder != ref;
+}
+
+/* An edit of a request that skips what is not possible. */
+static void skip(const struct task_edit *e)
+{
+    ((struct task_edit *)e)->kind = EDIT_NONE;
 }
 
 static void check_edit(struct txn_work *w, const struct task_edit *e)
@@ -52,8 +55,6 @@ static void check_edit(struct txn_work *w, const struct task_edit *e)
     if (ref && record_at(w->s, ref)->ownerid == TASK_MESSAGES)
         work_object(w, "%s: task %" PRId64 " is a message of a queue", EDIT_NAMES[e->kind],
                     record_at(w->s, ref)->id);
-    if (e->kind == EDIT_MOVE || e->kind == EDIT_RETRY)
-        check_target(w, e);
 }
 
 void work_check_edits(struct txn_work *w, const struct task_edit *edits, size_t count)
@@ -65,7 +66,7 @@ void work_check_edits(struct txn_work *w, const struct task_edit *edits, size_t 
             continue;
         w->t->reasons = reasons;
         w->t->error_count = listed;
-        ((struct task_edit *)edits)[i].kind = EDIT_NONE;
+        skip(&edits[i]);
     }
 }
 
@@ -112,7 +113,8 @@ static void fail(struct txn_work *w, uint32_t ref, const struct task_edit *e, st
     x->unanswered = 0;
     x->error = cut_text(e->text, TASK_ERROR_LEN_MAX);
     t->ownerid = w->clientid;
-    if (t->dead || e->dead || (settings->attempts && x->attempts >= settings->attempts)) {
+    int64_t most = e->attempts ? e->attempts : settings->attempts;
+    if (t->dead || e->dead || (most && x->attempts >= most)) {
         work_bury(w, ref, t, x);
         return;
     }
@@ -156,28 +158,71 @@ int work_end_task(struct txn_work *w, uint32_t ref, struct str result, enum task
     return 0;
 }
 
+/*
+ * How often a task had failed that a worker of drover 0.1 left in G/retry/N, if it moves to G: N,
+ * from 1 to 999; 0: it moves otherwise.
+ */
+static uint32_t failures_of(struct str group, struct str target)
+{
+    struct str mark = STR("/retry/"), digits;
+    uint32_t number = 0;
+    if (!str_starts(group, target))
+        return 0;
+    digits = (struct str){group.p + target.len, group.len - target.len};
+    if (!str_starts(digits, mark))
+        return 0;
+    digits = (struct str){digits.p + mark.len, digits.len - mark.len};
+    if (digits.len < 1 || digits.len > 3 || digits.p[0] == '0')
+        return 0;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.p[i] < '0' || digits.p[i] > '9')
+            return 0;
+        number = number * 10 + (uint32_t)(digits.p[i] - '0');
+    }
+    return number;
+}
+
 /* Makes a task available at once: released, or as if it had never failed. */
 static void make_available(struct txn_work *w, uint32_t ref, const struct task_edit *e,
                            struct task *t, struct task_extra *x)
 {
-    struct str target = target_of(w, e, ref, x);
+    struct str target = target_of(w, e, ref, x), from = group_of(w->s, ref)->name;
     x->unanswered = 0;
     t->claimed = false;
     if (target.len)
         t->group = target;
     if (e->kind != EDIT_RELEASE) {
+        if (t->dead)
+            x->expires = 0; /* that was how long the dead are kept */
         t->dead = t->retrying = false;
         x->origin = (struct str){0};
         x->ended = 0;
     }
     if (e->kind == EDIT_RETRY)
         x->attempts = 0;
+    if (e->kind == EDIT_MOVE && failures_of(from, target)) {
+        x->attempts += failures_of(from, target);
+        t->retrying = true;
+    }
     if (e->kind != EDIT_MOVE || t->timespec < w->now_ms)
         t->timespec = w->now_ms;
     t->ownerid = w->clientid;
     t->extra = x;
     work_replace(w, ref, t, false,
                  e->kind == EDIT_RELEASE ? TASK_EVENT_RELEASED : TASK_EVENT_UPDATED);
+}
+
+/*
+ * Whether it still has to expire: when the sweep has found it, another transaction may have changed
+ * or claimed it before this one runs.
+ */
+static bool is_expired(const struct txn_work *w, uint32_t ref)
+{
+    const struct record_hot *hot = ref ? hot_at(w->s, ref) : NULL;
+    if (!hot || !hot->expires || hot->expires > w->now_ms)
+        return false;
+    const struct task_record *r = record_at(w->s, ref);
+    return !r->claimed || !record_is_owned(r, w->now_ms);
 }
 
 static int expire(struct txn_work *w, uint32_t ref, struct task *t, struct task_extra *x)
@@ -196,7 +241,7 @@ int work_edit(struct txn_work *w, const struct task_edit *e)
     uint32_t ref = e->kind == EDIT_EXPIRE ? store_find_any(w->s, e->id) : work_find(w, e->id);
     struct task_extra *x = arena_alloc(&w->t->arena, sizeof *x);
     struct task t;
-    if (e->kind == EDIT_NONE)
+    if (e->kind == EDIT_NONE || (e->kind == EDIT_EXPIRE && !is_expired(w, ref)))
         return 0;
     if (work_ends(e))
         return work_end_task(w, ref, e->text,
@@ -206,9 +251,14 @@ int work_edit(struct txn_work *w, const struct task_edit *e)
     case EDIT_FAIL:
         fail(w, ref, e, &t, x);
         break;
-    case EDIT_RELEASE:
     case EDIT_RETRY:
     case EDIT_MOVE:
+        if (is_key_taken(w, e, ref, x)) {
+            skip(e);
+            break;
+        }
+        __attribute__((fallthrough));
+    case EDIT_RELEASE:
         make_available(w, ref, e, &t, x);
         break;
     case EDIT_PRIORITY:
@@ -269,35 +319,30 @@ const struct settings_table *store_settings(const struct store *s)
 
 /* What became of a task. */
 
-/* first: the id is the first one of the task, which has ended then. */
-static void put_fate(const struct store *s, int64_t id, bool first, struct buf *b)
+static void put_fate(const struct store *s, int64_t number, bool by_first,
+                     const struct identity *who, struct buf *b)
 {
-    int64_t slot = id;
-    if (id < 0)
+    bool traced = s->trace && number >= 0 && s->trace[number % TRACE_LEN].id == number;
+    int64_t slot = traced ? s->trace[number % TRACE_LEN].slot : number;
+    uint32_t ref = slot > 0 ? store_find_slot(s, slot) : 0;
+    const struct task_record *r = ref ? record_at(s, ref) : NULL;
+    if (ref && who && !identity_reaches(who, SCOPE_GROUP, group_of(s, ref)->name))
         return;
-    if (s->trace && s->trace[id % TRACE_LEN].id == id) {
-        slot = s->trace[id % TRACE_LEN].slot;
-        if (!slot || first) {
-            buf_put_str(b, STR(": it has ended"));
-            return;
-        }
-    }
-    uint32_t ref = first ? 0 : store_find_slot(s, slot);
-    if (!ref)
-        return;
-    const struct task_record *r = record_at(s, ref);
-    if (r->done)
+    if (ref && r->done)
         buf_put_str(b, STR(": it is done"));
-    else
+    else if (ref && by_first)
+        buf_printf(b, ": its first id is %" PRId64, slot);
+    else if (ref)
         buf_printf(b, ": it is %" PRId64 " now, %s client %" PRId64, r->id,
                    r->claimed ? "claimed by" : "changed by", r->ownerid);
+    else if (traced && number && !(who && who->limited))
+        buf_put_str(b, STR(": it has ended"));
 }
 
 void store_put_missing(const struct store *s, int64_t id, const struct identity *who, struct buf *b)
 {
-    bool first = id < 0 && id - INT64_MIN < -id;
-    int64_t number = first ? id - INT64_MIN : id;
-    buf_printf(b, "there is no task %s%" PRId64, first ? "first:" : "", number);
-    if (!who || !who->limited)
-        put_fate(s, number, first, b);
+    bool by_first = id < INT64_MIN / 2; /* other negative ones were sent as they are */
+    int64_t number = by_first ? id - INT64_MIN : id;
+    buf_printf(b, "there is no task %s%" PRId64, by_first ? "first:" : "", number);
+    put_fate(s, number, by_first, who, b);
 }

@@ -225,16 +225,24 @@ static void on_heap_move(void *arg, uint32_t ref, uint32_t at)
     r->place = PLACE_HEAP | (r->place & PLACE_MARK) | at;
 }
 
-/* Counts a task that comes into the heap (1) or leaves it (-1). A claimed task does not expire. */
+/* A claimed task does not expire. */
+static void hold_expiry(struct store *s, uint32_t ref, bool hold)
+{
+    const struct record_hot *hot = hot_at(s, ref);
+    if (!record_at(s, ref)->claimed || !hot || !hot->expires)
+        return;
+    if (hold)
+        heap_remove(&s->expiry, hot->expiry_at - 1);
+    else
+        heap_push(&s->expiry, hot->expires, ref);
+}
+
+/* Counts a task that comes into the heap (1) or leaves it (-1). */
 static void count_waiting(struct store *s, struct task_group *g, uint32_t ref, int by)
 {
     const struct task_record *r = record_at(s, ref);
-    const struct record_hot *hot = hot_at(s, ref);
+    hold_expiry(s, ref, by > 0);
     if (r->claimed) {
-        if (hot && hot->expires && by > 0)
-            heap_remove(&s->expiry, hot->expiry_at - 1);
-        else if (hot && hot->expires)
-            heap_push(&s->expiry, hot->expires, ref);
         struct task_lane *lane = lane_of(s, g, ref);
         g->claimed += (uint32_t)by;
         lane->claimed += (uint32_t)by;
@@ -442,13 +450,16 @@ void group_each(const struct task_group *g, void (*fn)(void *arg, uint32_t ref),
         fn(arg, g->heap.entries[i].ref);
 }
 
-/* Takes all living tasks out and puts them back under the new settings. */
+/*
+ * Takes all living tasks out and puts them back under the new settings. The old ones are freed
+ * already.
+ */
 void group_set_settings(struct store *s, struct task_group *g)
 {
     struct ref_list list = {mem_alloc((group_count(g) + 1) * sizeof *list.refs), 0};
     group_each(g, collect, &list);
     for (uint32_t i = 0; i < g->heap.count; i++)
-        count_waiting(s, g, g->heap.entries[i].ref, -1); /* what is claimed expires again */
+        hold_expiry(s, g->heap.entries[i].ref, false);
     free_lanes(g);
     s->available -= g->available;
     g->heap.count = 0;

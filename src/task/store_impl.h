@@ -75,7 +75,7 @@ struct task_group {
     struct str name;
     uint32_t number;
     uint32_t pins; /* by transactions that are not settled: it is not freed */
-    uint32_t adds; /* of the transaction being checked */
+    int64_t adds;  /* of the transaction being checked, less what it ends */
     const struct task_settings *settings;
     uint32_t available; /* in the lanes */
     uint32_t dead;      /* of these */

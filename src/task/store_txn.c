@@ -34,6 +34,7 @@ void work_begin(struct txn_work *w, size_t changes)
     t->others = arena_alloc(&t->arena, (changes + 1) * sizeof *t->others);
     t->changes = arena_alloc(&t->arena, (changes + 1) * sizeof *t->changes);
     t->undo = arena_alloc(&t->arena, (changes + 1) * sizeof *t->undo);
+    w->top_id = w->s->top_id;
     w->s->now_ns = w->now_ms > INT64_MAX / 1000000 ? INT64_MAX : w->now_ms * 1000000;
 }
 
@@ -259,10 +260,27 @@ void work_add(struct txn_work *w, const struct task *add)
     store_insert(w->s, &r, rest_of(w->s, &t), w->now_ms);
 }
 
+/* What the transaction has made of a task: it is not in the keeper yet. */
+static const struct task *find_made(const struct txn_work *w, int64_t id)
+{
+    size_t i = w->t->change_count;
+    while (i && w->t->changes[i - 1].task->id != id)
+        i--;
+    assert(i);
+    return w->t->changes[i - 1].task;
+}
+
 int work_read(struct txn_work *w, uint32_t ref, struct task *ret_task, struct task_extra *ret_extra)
 {
     struct task t = record_task(w->s, record_at(w->s, ref));
     struct task_extra x;
+    if (t.id > w->top_id) {
+        const struct task *made = find_made(w, t.id);
+        *ret_extra = made->extra ? *made->extra : (struct task_extra){0};
+        t.data = made->data;
+        *ret_task = t;
+        return 0;
+    }
     w->scratch.len = 0;
     TRY(store_payload(w->s, ref, &w->scratch, &x, &t.data));
     t.data.p = arena_text(&w->t->arena, t.data);
@@ -311,7 +329,7 @@ void store_settle(struct store *s, struct task_txn *t)
     }
 }
 
-void store_tally(const struct task_txn *t, struct task_tallies *to)
+void store_tally(const struct store *s, const struct task_txn *t, struct task_tallies *to)
 {
     static const enum tally_kind kinds[TASK_EVENTS] = {
         [TASK_EVENT_ADDED] = TALLY_ADDED,       [TASK_EVENT_CLAIMED] = TALLY_CLAIMED,
@@ -326,7 +344,8 @@ void store_tally(const struct task_txn *t, struct task_tallies *to)
             continue;
         if (kind == TALLY_DELETED && c->task->claimed) /* how the document finishes a task */
             kind = TALLY_FINISHED;
-        tallies_get(to, c->from.len ? c->from : c->task->group)->counts[kind]++;
+        tally_count(tallies_get(to, c->from.len ? c->from : c->task->group), kind,
+                    s->now_ns / 1000000);
     }
 }
 

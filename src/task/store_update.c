@@ -20,21 +20,48 @@ static void unmark(struct txn_work *w, int64_t id)
         record_at(w->s, ref)->place &= ~PLACE_MARK;
 }
 
-/* Whether the transaction ends the task that has a key, so that an add can have it. */
-static bool frees_key(const struct txn_work *w, const struct task_update *u, uint32_t holder)
+/* What the adds are checked against: what the transaction adds and ends beside them. */
+struct add_check {
+    struct map keys; /* numbers of adds by their keys, from 1 on */
+    struct map ends; /* refs of tasks that end; made when the first add needs it */
+    bool noted;
+};
+
+/* The ref of the i-th task that the transaction ends, of deletes and edits; 0: it ends none. */
+static uint32_t ended(const struct txn_work *w, const struct task_update *u, size_t i)
 {
-    for (size_t i = 0; i < u->delete_count; i++)
-        if (work_find(w, u->deletes[i]) == holder)
-            return true;
-    for (size_t i = 0; i < u->edit_count; i++)
-        if (u->edits[i].kind == EDIT_FINISH && work_find(w, u->edits[i].id) == holder)
-            return true;
-    return false;
+    if (i < u->delete_count)
+        return work_find(w, u->deletes[i]);
+    const struct task_edit *e = &u->edits[i - u->delete_count];
+    return work_ends(e) ? work_find(w, e->id) : 0;
 }
 
-static void check_key(struct txn_work *w, const struct task_update *u, size_t i,
-                      struct task_group *g, struct map *keys)
+static void note_ends(struct txn_work *w, const struct task_update *u, struct add_check *c)
 {
+    for (size_t i = 0; !c->noted && i < u->delete_count + u->edit_count; i++) {
+        uint32_t ref = ended(w, u, i);
+        if (!ref)
+            continue;
+        map_add(&c->ends, map_hash_u64(ref), ref);
+        group_of(w->s, ref)->adds--;
+    }
+    c->noted = true;
+}
+
+/* Whether the transaction ends the task that has a key, so that an add can have it. */
+static bool frees_key(const struct add_check *c, uint32_t holder)
+{
+    uint32_t hash = map_hash_u64(holder), at, ref = map_first(&c->ends, hash, &at);
+    while (ref && ref != holder)
+        ref = map_next(&c->ends, hash, &at);
+    return ref;
+}
+
+/* Whether the add makes a task: false if it answers or replaces the one that has its key. */
+static bool check_key(struct txn_work *w, const struct task_update *u, size_t i,
+                      struct task_group *g, struct add_check *c)
+{
+    struct map *keys = &c->keys;
     const struct task *add = &u->adds[i];
     struct str key = add->extra->key;
     uint32_t hash = map_hash_str(key) ^ map_hash_u64(g->number);
@@ -45,11 +72,11 @@ static void check_key(struct txn_work *w, const struct task_update *u, size_t i,
     map_add(keys, hash, (uint32_t)i + 1);
 
     uint32_t ref = store_find_key(w->s, g, key);
-    if (!ref || add->on_key == ON_KEY_KEEP)
-        return;
+    if (!ref || (!g->settings->remember_keys_ms && frees_key(c, ref)))
+        return true;
+    if (add->on_key == ON_KEY_KEEP)
+        return false;
     struct task_record *r = record_at(w->s, ref);
-    if (!g->settings->remember_keys_ms && frees_key(w, u, ref))
-        return;
     if (add->on_key == ON_KEY_REFUSE || r->done)
         work_object(w, "adds: the key of task %zu is that of task %" PRId64 "%s", i + 1, r->id,
                     r->done ? ", which has ended" : "");
@@ -58,9 +85,11 @@ static void check_key(struct txn_work *w, const struct task_update *u, size_t i,
                     i + 1);
     else
         r->place |= PLACE_MARK;
+    return false;
 }
 
-static void check_add(struct txn_work *w, const struct task_update *u, size_t i, struct map *keys)
+static void check_add(struct txn_work *w, const struct task_update *u, size_t i,
+                      struct add_check *c)
 {
     const struct task *add = &u->adds[i];
     if (!add->group.len) {
@@ -77,9 +106,10 @@ static void check_add(struct txn_work *w, const struct task_update *u, size_t i,
     if (!settings->max_tasks && !keyed)
         return;
     struct task_group *g = store_make_group(w->s, add->group);
-    if (keyed)
-        check_key(w, u, i, g, keys);
-    if (settings->max_tasks && (int64_t)(group_count(g) + ++g->adds) > settings->max_tasks) {
+    note_ends(w, u, c);
+    if (keyed && !check_key(w, u, i, g, c))
+        return;
+    if (settings->max_tasks && (int64_t)group_count(g) + ++g->adds > settings->max_tasks) {
         w->full++;
         work_object(w, "adds: the group of task %zu has %zu tasks, and may have %" PRId64, i + 1,
                     group_count(g), settings->max_tasks);
@@ -87,8 +117,15 @@ static void check_add(struct txn_work *w, const struct task_update *u, size_t i,
 }
 
 /* Takes back what checking the adds left: marks, counts, and groups that were made for it. */
-static void forget_adds(struct txn_work *w, const struct task_update *u)
+static void forget_adds(struct txn_work *w, const struct task_update *u, struct add_check *c)
 {
+    for (size_t i = 0; c->noted && i < u->delete_count + u->edit_count; i++) {
+        uint32_t ref = ended(w, u, i);
+        if (ref)
+            group_of(w->s, ref)->adds = 0;
+    }
+    map_release(&c->keys);
+    map_release(&c->ends);
     for (size_t i = 0; i < u->add_count; i++) {
         bool keyed = u->adds[i].extra && u->adds[i].extra->key.len;
         struct task_group *g =
@@ -106,9 +143,9 @@ static void forget_adds(struct txn_work *w, const struct task_update *u)
 int work_check(struct txn_work *w, const struct task_update *u)
 {
     struct task_txn *t = w->t;
-    CLEANUP(map_release) struct map keys = {0};
+    struct add_check adds = {0};
     for (size_t i = 0; i < u->add_count; i++)
-        check_add(w, u, i, &keys);
+        check_add(w, u, i, &adds);
     for (size_t i = 0; i < u->update_count; i++)
         work_check_change(w, "updates", u->updates[i].id, false);
     for (size_t i = 0; i < u->delete_count; i++)
@@ -120,7 +157,7 @@ int work_check(struct txn_work *w, const struct task_update *u)
         unmark(w, u->deletes[i]);
     for (size_t i = 0; i < u->edit_count; i++)
         unmark(w, u->edits[i].id);
-    forget_adds(w, u);
+    forget_adds(w, u, &adds);
     for (size_t i = 0; i < u->depend_count; i++)
         if (!work_find(w, u->depends[i]))
             work_object_missing(w, "depends", u->depends[i]);

@@ -25,6 +25,7 @@ struct txn_work {
     uint32_t named; /* the group of `name`; 0: none yet */
     struct str name;
     struct buf scratch; /* payloads */
+    int64_t top_id;     /* before it: tasks with larger ids are its own */
     size_t full;        /* reasons that are full groups */
 };
 

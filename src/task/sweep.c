@@ -1,6 +1,7 @@
 /*
  * Removes tasks that have expired, and tasks that are done when their time is over: as transactions
  * of the service, one at a time, SWEEP_MAX tasks each. A crash leaves the rest to the next start.
+ * The loop of a server starts one when it is due; without a loop, the next service_call() does.
  */
 #include "base/mem.h"
 #include "task/service_impl.h"
@@ -36,10 +37,16 @@ struct task_sweep *sweep_new(struct service *s)
 int64_t sweep_due_ms(const struct task_sweep *w)
 {
     const struct service *s = w->service;
-    if (!s->store || !s->o.wake || w->running || s->state != SERVICE_READY)
+    if (!s->store || w->running || s->state != SERVICE_READY)
         return INT64_MAX;
     int64_t due_ms = store_expiry_ms(s->store);
     return due_ms < w->again_ms ? w->again_ms : due_ms;
+}
+
+int64_t service_next_due_ms(const struct service *s)
+{
+    int64_t claim_ms = claim_queue_due_ms(&s->waiting), sweep_ms = sweep_due_ms(s->sweep);
+    return claim_ms < sweep_ms ? claim_ms : sweep_ms;
 }
 
 void sweep_start(struct task_sweep *w, int64_t now_ms)
@@ -55,6 +62,7 @@ void sweep_start(struct task_sweep *w, int64_t now_ms)
         .done = on_done,
         .arg = w,
     };
+    w->request.own.called = !s->o.wake; /* a thread in service_call() delivers it */
     if (s->o.keeper)
         service_run(s, &w->request);
     else

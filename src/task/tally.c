@@ -7,7 +7,10 @@
 
 #include "base/mem.h"
 
-enum { HASH_LEN = 9 }; /* "~" and 8 digits */
+enum {
+    HASH_LEN = 9, /* "~" and 8 digits */
+    MINUTE_MS = 60 * 1000,
+};
 
 struct task_tallies *tallies_new(void)
 {
@@ -114,6 +117,29 @@ struct task_tally *tallies_find(struct task_tallies *t, struct str group)
     if (found)
         t->last = found;
     return found ? found : fold ? fold : &t->others;
+}
+
+void tally_count(struct task_tally *one, enum tally_kind kind, int64_t now_ms)
+{
+    int64_t minute = now_ms / MINUTE_MS;
+    if (minute != one->minute) {
+        bool follows = minute == one->minute + 1;
+        for (int i = 0; i < TALLY_KINDS; i++) {
+            one->before[i] = follows ? one->in_it[i] : 0;
+            one->in_it[i] = 0;
+        }
+        one->minute = minute;
+    }
+    one->counts[kind]++;
+    one->in_it[kind]++;
+}
+
+int64_t tally_per_minute(const struct task_tally *one, enum tally_kind kind, int64_t now_ms)
+{
+    int64_t age = now_ms / MINUTE_MS - one->minute, rest_ms = MINUTE_MS - now_ms % MINUTE_MS;
+    if (age == 0)
+        return one->in_it[kind] + one->before[kind] * rest_ms / MINUTE_MS;
+    return age == 1 ? one->in_it[kind] * rest_ms / MINUTE_MS : 0;
 }
 
 static void drop(struct task_tallies *t, struct task_tally *one)

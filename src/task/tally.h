@@ -47,6 +47,8 @@ enum tally_kind {
 
 struct task_tally {
     uint64_t counts[TALLY_KINDS];
+    int64_t minute;                                   /* since the epoch, of the next two: */
+    uint32_t in_it[TALLY_KINDS], before[TALLY_KINDS]; /* counted in it, and in the one before */
 
     /* Of a group that is counted by its name. */
     struct str name; /* p NULL: not in use */
@@ -94,6 +96,15 @@ static inline struct task_tally *tallies_get(struct task_tallies *t, struct str 
     struct task_tally *last = t->last;
     return last && str_eq(last->name, group) ? last : tallies_find(t, group);
 }
+
+/* Counts one. */
+void tally_count(struct task_tally *one, enum tally_kind kind, int64_t now_ms);
+
+/*
+ * How many were counted in the last 60 s: those of the present minute, and of the one before as
+ * much as belongs to them.
+ */
+int64_t tally_per_minute(const struct task_tally *one, enum tally_kind kind, int64_t now_ms);
 
 static inline bool tallies_have_room(const struct task_tallies *t)
 {

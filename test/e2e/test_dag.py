@@ -136,10 +136,11 @@ def test_bytes_that_are_not_utf8(dag):
     assert dag.node(a)["data"]["stdout"] == "a\ufffd\ufffdb"
 
 
-def test_priority_decides(start):
+def test_the_smaller_priority_goes_first(start):
+    """As of tasks and of jobs."""
     dag = Dag(start("--jobs", 1).port)
     [hold] = dag.add(shell("sleep 0.3"))
-    ids = dag.add(*[shell("true", priority=p) for p in (0, 5, -1, 5)])
+    ids = dag.add(*[shell("true", priority=p) for p in (0, -5, 1, -5)])
     dag.wait(*ids)
     started = {i: dag.node(i)["metadata"]["started"] for i in ids}
     ended = {i: dag.node(i)["metadata"]["ended"] for i in ids}

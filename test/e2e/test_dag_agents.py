@@ -119,7 +119,7 @@ def test_one_is_killed_and_one_stopped_for_longer_than_its_claim(dag, agent, tmp
 
     stopped.send_signal(signal.SIGCONT)  # it tries to commit its run, and must be refused
     wait_until(lambda: all(text.endswith("end\n") for text in logs(places[1]).values()))
-    [more] = dag.add(shell("true", priority=-1))  # ends after the agent's last reports
+    [more] = dag.add(shell("true", priority=1))  # ends after the agent's last reports
     dag.wait(more)
     stopped.send_signal(signal.SIGTERM)
     assert stopped.wait(DEADLINE_S) == 0
@@ -166,8 +166,8 @@ def kills(dag, after=0, wait=0, clientid=7):
 
 
 def test_an_agent_is_a_client_of_the_task_store(dag):
-    a, b = dag.add(shell("x", priority=-1), shell("y"))
-    [(task, run)] = dag.claim()  # the higher priority first
+    a, b = dag.add(shell("x", priority=1), shell("y"))
+    [(task, run)] = dag.claim()  # the smaller priority first
     assert run["node"] == b and run["argv"] == ["bash", "-c", "y"] and run["attempt"] == 1
     assert dag.state(b) == "running" and dag.state(a) == "incipient"
     start = lambda **more: dag.call("POST", f"/v1/nodes/{b}/start",

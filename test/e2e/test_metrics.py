@@ -104,7 +104,7 @@ def test_every_metric_is_documented(http):
 def test_on_an_ensemble(serve):
     http = Http(serve().leads().port)
     wait_until(lambda: call(http.port, "GET", "/readyz")[0] == 200, "ready")
-    assert http.send("POST", "/update", {"clientid": 1, "adds": [{"group": "far", "data": "x"}]})[0] == 200
+    update(http, adds=[{"group": "far", "data": "x"}])
     wait_until(lambda: {"drover_batch_jobs", "drover_queues"} <= Page(http).types.keys(), "what threads count")
     page = Page(http)
     http.close()

@@ -17,6 +17,7 @@ import pytest
 from conftest import DEADLINE_S, Connection, Server, drover, wait_until
 from task_support import Tasks
 from test_long_lists import SlowReader
+from test_schedules import Schedules, task
 from world_support import figure
 
 pytestmark = pytest.mark.slow
@@ -264,6 +265,43 @@ def test_a_lease_outlives_a_jump_of_the_clock(tmp_path, jump):
         [renewed] = me.update(updates=[{"id": mine["id"], "timespec": -60000}])
         assert abs(renewed["timespec"] - mine["timespec"]) < 30000
         assert server.stop() == 0, server.said
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize("jump", [3600, -3600])
+def test_what_waits_outlives_a_jump_of_the_clock(tmp_path, jump):
+    """Slots, attempts to come, expiries, rates and remembered keys; and a schedule loses no time and has none twice."""
+    shift = tmp_path / "shift"
+    shift.write_text("0")
+    server = Server("--data", tmp_path / "data", env=preloaded(compile_library(tmp_path, "wall_shift"),
+                                                               DROVER_TEST_SHIFT=str(shift)))
+    try:
+        server.start()
+        me, schedules = Tasks(server.port), Schedules(server.port)
+        for group, settings in (("slots", {"limit": 1}), ("keys", {"remember_keys": 600000, "keep_done": 600000}),
+                                ("rate", {"rate": {"count": 1, "per": 600000, "burst": 1}})):
+            assert me.send("PUT", f"/v1/groups/{group}", settings)[0] == 200
+            me.add(group, "a", key="k")
+            me.add(group, "b")
+        me.claim("slots")
+        [rated] = me.claim("rate")
+        me.update(finishes=[{"id": task["id"], "result": "r"} for task in me.claim("keys", limit=2)])
+        [failed] = me.update(fails=[{"id": me.add("retry", "x")[0], "error": "e", "retry_in": 600000}])
+        [expiring] = me.add("expiring", "x", expires=-600000)
+        first = schedules.put("ticks", every=60000, missed="one", **task("ticks"))["next"]
+        shift.write_text(str(jump))
+        wait_until(lambda: schedules.get("ticks")["runs"] == (jump > 0), "the clock is looked at")
+        counts = {group["group"]: group for group in me.get("/v1/groups")["groups"]}
+        assert [counts["slots"][state] for state in ("claimed", "available")] == [1, 1]
+        assert me.claim("slots") == me.claim("rate") == me.claim("retry") == []
+        assert me.get(f"/v1/tasks/{failed['id']}")["state"] == "retrying"
+        assert me.get(f"/v1/tasks/{expiring}")["state"] == "available"
+        assert counts["keys"]["done"] == 2 and "which has ended" in me.refused(adds=[{"group": "keys", "key": "k"}])[0]
+        ticks = schedules.get("ticks")
+        assert ticks["runs"] == len(schedules.tasks("ticks")) and (ticks["next"] - first) % 60000 == 0
+        assert ticks["next"] > first if jump > 0 else ticks["next"] == first
+        assert me.update(releases=[rated["id"]]) and server.stop() == 0, server.said
     finally:
         server.kill()
 

@@ -132,10 +132,12 @@ def test_null_is_the_default(me, group):
     ({"limit": -1}, "limit", "from 0 to"),
     ({"limit": "5"}, "limit", "a whole number, not a string"),
     ({"order": "lifo"}, "order", "one of random, fifo"),
-    ({"backoff": {"factor": 0.5}}, "factor", "from 1 to 1000"),
+    ({"backoff": {"factor": 0.5}}, "backoff.factor", "from 1 to 1000"),
     ({"backoff": {"first": 100, "max": 10}}, "backoff", "not be less than first"),
     ({"backoff": 5}, "backoff", "an object"),
     ({"rate": {"count": 5}}, "rate", "needs per"),
+    ({"rate": {"count": -5, "per": 10}}, "rate.count", "from 0 to"),
+    ({"rate": {"size": 5}}, "rate.size", "rate.size is an unknown member"),
     ({"paused": 1}, "paused", "true or false"),
     ({"colour": "red"}, "colour", "colour is an unknown member"),
     ({"dead": "x" * 1025}, "dead", "at most 1024 bytes"),
@@ -261,6 +263,53 @@ def test_a_full_group_refuses_adds(me, group):
     me.add(group, "b")
 
 
+def test_what_adds_no_task_is_not_refused_by_a_full_group(me, group):
+    put(me, group, max_tasks=1)
+    [task] = me.add(group, "a", key="k")
+    assert me.add(group, "b", key="k", on_key="keep") == [task]
+    [task] = me.add(group, "b", key="k", on_key="replace")
+    [task] = me.update(finishes=[{"id": task}], adds=[{"group": group, "data": "c"}])
+    status, body = me.send("POST", "/update", {"clientid": 1, "deletes": [task["id"]],
+                                               "adds": [{"group": group, "data": "d"}] * 2})
+    assert status == 429 and body["code"] == "GROUP_FULL"
+    assert data_of(me.group(group)) == ["c"]
+
+
+def test_another_rate_has_another_burst(me, group):
+    assert put(me, group, rate={"count": 10, "per": 1000})["rate"]["burst"] == 2
+    assert put(me, group, rate={"count": 1000})["rate"] == {"count": 1000, "per": 1000, "burst": 101}
+    assert put(me, group, limit=1)["rate"]["burst"] == 101
+
+
+def test_a_claimed_task_that_expires_outlives_new_settings(me, group):
+    [first] = me.add(group, "x", expires=-3600000)
+    me.claim(group)
+    put(me, group, order="fifo")
+    put(me, group, fair=True)
+    assert show(me, group)["claimed"][0]["first"] == first
+    me.update(finishes=[{"id": f"first:{first}"}])
+
+
+def test_a_dead_task_that_is_retried_is_not_removed_with_the_dead(me, group):
+    put(me, group, keep_dead=500, attempts=1)
+    first, _ = me.add(group, "again", "stays dead")
+    me.update(fails=[{"id": task["id"], "error": "e"} for task in me.group(group)])
+    bulk(me, "retry", {"group": f"{group}/dead", "text": "again"})
+    wait_until(lambda: me.group(f"{group}/dead") == [], "the dead are removed")
+    assert "expires" not in me.get(f"/v1/tasks/first:{first}")
+
+
+def test_groups_have_an_age_and_rates(me, group):
+    me.add(group, "x", "y", timespec=int(time.time() * 1000) - 5000)
+    [task] = me.claim(group)
+    me.update(fails=[{"id": task["id"], "error": "e", "dead": True}])
+    wanted = {"added": 2, "claimed": 1, "finished": 0, "failed": 0, "dead": 1}
+    for shown in (show(me, group), next(g for g in me.get("/v1/groups")["groups"] if g["group"] == group)):
+        assert 5000 <= shown["oldest"] < 60000
+        if shown.get("per_minute"):  # a server with a hundred other groups has no room
+            assert shown["per_minute"] == wanted
+
+
 def test_a_task_that_kills_its_workers_dies(me, group):
     put(me, group, claims=2)
     me.add(group, "poison")
@@ -269,6 +318,15 @@ def test_a_task_that_kills_its_workers_dies(me, group):
     wait_until(lambda: me.claim(group, duration=1) == [] and me.group(f"{group}/dead"))
     [dead] = me.group(f"{group}/dead")
     assert (dead["error"], dead["claims"]) == ("claimed 2 times without an answer", 2)
+
+
+def test_a_dead_task_keeps_its_reason(me, group):
+    """Also if those who look at it die."""
+    put(me, f"{group}*", claims=1)
+    me.update(fails=[{"id": me.add(group, "x")[0], "error": "the reason", "dead": True}])
+    for claims in (1, 2, 3):
+        [task] = me.claim(f"{group}/dead", duration=0)
+        assert (task["error"], task["claims"]) == ("the reason", claims)
 
 
 def test_an_answer_counts_for_a_worker_that_lives(me, group):
@@ -433,6 +491,14 @@ def test_a_key_that_is_taken_is_skipped_in_bulk(me, group):
     assert bulk(me, "retry", {"group": f"{group}/dead"}) == (1, 0)
 
 
+def test_of_two_dead_tasks_with_a_key_one_lives_again(me, group):
+    for data in ("x", "y"):
+        me.update(fails=[{"id": me.add(group, data, key="k")[0], "error": "e", "dead": True}])
+    assert bulk(me, "retry", {"group": f"{group}/dead"}) == (2, 1)
+    assert data_of(me.group(group)) == ["x"] and data_of(me.group(f"{group}/dead")) == ["y"]
+    assert bulk(me, "move", {"text": "x", "key": "k"}, group=f"{group}/dead") == (1, 1)
+
+
 def test_an_empty_filter_needs_all(me):
     status, body = me.send("POST", "/v1/tasks/bulk", {"action": "delete", "dry_run": True})
     assert status == 400 and body["field"] == "filter"
@@ -440,11 +506,42 @@ def test_an_empty_filter_needs_all(me):
     assert me.send("POST", "/v1/tasks/bulk", {"action": "move", "all": True})[0] == 400
 
 
+@pytest.mark.parametrize("body, field", [
+    ({"action": "fly", "all": True}, "action"),
+    ({"all": True}, "action"),
+    ({"action": "priority", "all": True}, "priority"),
+    ({"action": "delete", "all": True, "priority": 1}, "priority"),
+    ({"action": "move", "all": True}, "group"),
+    ({"action": "delete", "all": True, "group": "x"}, "group"),
+    ({"action": "delete", "filter": {"state": ["gone"]}}, "filter.state"),
+    ({"action": "delete", "filter": {"colour": "red"}}, "filter.colour"),
+    ({"action": "delete", "all": True, "after": "5-x"}, "after"),
+    ({"action": "delete", "all": True, "limit": 0}, "limit"),
+])
+def test_each_wrong_member_of_bulk_is_named(me, group, body, field):
+    me.add(group, "x")
+    status, answer = me.send("POST", "/v1/tasks/bulk", body)
+    assert status == 400 and answer["field"] == field, answer
+    assert len(me.group(group)) == 1
+
+
+def test_bulk_ends_although_it_gives_new_ids(me, group):
+    """Each task is changed once, also if a group has more than one transaction takes, in number or in bytes."""
+    me.add(group, *"x" * 1500, timespec=-3600000)
+    for action, more in (("priority", {"priority": 3}), ("retry", {}), ("priority", {"priority": 0})):
+        assert bulk(me, action, {"group": group}, **more) == (1500, 1500), action
+    assert bulk(me, "delete", {"group": group}, limit=1000) == (1500, 1500)
+    me.add(group, *["y" * 100000] * 9)
+    me.add(group, *["y" * 100000] * 9)
+    assert bulk(me, "priority", {"group": group}, priority=1) == (18, 18)
+    assert bulk(me, "delete", {"group": group}) == (18, 18)
+
+
 # Events.
 
 def test_events_of_tasks(me, server, group):
     listener = Http(server.port)
-    listener.connection.request("GET", f"/v1/events?kind=task&type={group}")
+    listener.connection.request("GET", f"/v1/events?kind=task&group={group}")
     stream = listener.connection.getresponse()
     me.add(group, "x")
     [task] = me.claim(group)
@@ -461,7 +558,11 @@ def test_events_of_tasks(me, server, group):
     assert {e["group"] for e in seen} == {group} and len({e["first"] for e in seen}) == 1
     assert seen[2]["error"] == "oops"
     listener.close()
-    assert me.send("GET", "/v1/events?kind=task&state=vanished")[0] == 400
+    for query, field in (("kind=task&state=vanished", "state"), ("kind=pet", "kind"), ("kind=task,pet", "kind"),
+                         ("kind=node&group=x", "group"), ("kind=task,node&state=vanished", "state"),
+                         ("kind=task&id=x", "id")):
+        status, body = me.send("GET", f"/v1/events?{query}")
+        assert status == 400 and body["field"] == field, (query, body)
 
 
 def test_settings_outlive_a_restart(tmp_path):

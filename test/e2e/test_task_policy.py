@@ -167,6 +167,52 @@ def test_an_id_that_is_gone_says_what_became_of_it(me, other, group):
     assert me.refused(deletes=[task["id"]]) == [f"deletes: there is no task {task['id']}: it has ended"]
 
 
+def test_every_route_that_takes_an_id_takes_the_first_one(me, group):
+    [first] = me.add(group, "x", key=group)
+    [task] = me.claim(group)
+    by_first = f"first:{first}"
+    for path in (f"/task/{by_first}", f"/tasks/{by_first}", f"/v1/tasks/{by_first}",
+                 f"/v1/tasks/{by_first}/wait?timeout=1"):
+        answer = me.get(path)
+        assert (answer[0] if isinstance(answer, list) else answer)["id"] == task["id"], path
+    assert me.update(depends=[by_first]) == []
+    [renewed] = me.update(updates=[{"id": by_first, "data": "y", "timespec": -60000}])
+    [failed] = me.update(fails=[{"id": by_first, "error": "e", "retry_in": 60000}])
+    [released] = me.update(releases=[by_first])
+    assert task["id"] < renewed["id"] < failed["id"] < released["id"]
+    assert me.claim(new_group(), depends=[by_first], finishes=[{"id": by_first}]) == []
+    [reason] = me.refused(deletes=[by_first])
+    assert reason == f"deletes: there is no task {by_first}: it has ended"
+    [other] = me.add(group, "z")
+    me.update(deletes=[f"first:{other}"])
+    assert me.send("GET", "/task/first:x")[0] == me.send("GET", "/task/first:-1")[0] == 400
+
+
+def test_what_became_of_a_task_is_told(me, group):
+    """But by the document's own route, whose answers stay as they are."""
+    [first] = me.add(group, "x")
+    [task] = me.claim(group)
+    for path in (f"/v1/tasks/{first}", f"/v1/tasks/{first}/wait"):
+        status, body = me.send("GET", path)
+        assert status == 404 and body["code"] == "NO_TASK"
+        assert errors(body) == [f"there is no task {first}: it is {task['id']} now, claimed by client {me.clientid}"]
+    me.update(deletes=[task["id"]])
+    for gone in (first, task["id"]):
+        assert errors(me.send("GET", f"/v1/tasks/{gone}")[1]) == [f"there is no task {gone}: it has ended"]
+    assert errors(me.send("GET", f"/v1/tasks/{10**15}")[1]) == [f"there is no task {10**15}"]
+    assert errors(me.send("GET", f"/task/{first}")[1]) == ["no such task"]
+
+
+def test_replace_gives_new_time_to_a_task_that_waits(me, other, group):
+    """One that is delayed or waits for its next attempt is nobody's."""
+    [delayed] = me.add(group, "later", key="d", timespec=-3600000)
+    [failed] = me.update(fails=[{"id": me.add(group, "again", key="r")[0], "error": "e", "retry_in": 3600000}])
+    replaced = other.update(adds=[{"group": group, "data": "now", "key": key, "on_key": "replace"} for key in "dr"])
+    assert [task["first"] for task in replaced] == [delayed, failed["first"]]
+    assert data_of(other.claim(group, limit=5)) == ["now"] * 2
+    assert all("attempts" not in task and "error" not in task for task in replaced)
+
+
 def test_bytes_that_are_not_text(me, group):
     data = bytes(range(256))
     [added] = me.update(adds=[{"group": group, "data64": base64.b64encode(data).decode()}])
@@ -201,6 +247,17 @@ def test_edits_of_a_claim_happen_with_it(me, group):
     assert me.get(f"/task/first:{first}")["attempts"] == 1
 
 
+def test_a_claim_may_get_back_what_it_has_just_failed(me, group):
+    """The next attempt knows of the failure."""
+    me.add(group, "x")
+    [task] = me.claim(group)
+    for attempts in (1, 2, 3):
+        [task] = me.claim(group, fails=[{"id": task["id"], "error": f"e{attempts}", "retry_in": 0}])
+        assert (task["data"], task["attempts"], task["error"]) == ("x", attempts, f"e{attempts}")
+    [task] = me.claim(group, releases=[task["id"]])
+    assert task["attempts"] == 3 and me.get(f"/v1/tasks/{task['id']}")["state"] == "claimed"
+
+
 def test_others_may_not_answer_for_the_owner(me, other, group):
     me.add(group, "x")
     [task] = me.claim(group)
@@ -217,9 +274,9 @@ def test_others_may_not_answer_for_the_owner(me, other, group):
     ({"key": "k" * 513}, "adds[0].key", "1 to 512 bytes"),
     ({"share": "s" * 256}, "adds[0].share", "1 to 255 bytes"),
     ({"on_key": "steal", "key": "k"}, "adds[0].on_key", "one of refuse, keep, replace"),
-    ({"on_key": "keep"}, "adds", "on_key needs a key"),
-    ({"data": "x", "data64": "eA=="}, "adds", "either data or data64"),
-    ({"data64": "?"}, "adds", "not base64"),
+    ({"on_key": "keep"}, "adds[0].on_key", "on_key needs a key"),
+    ({"data": "x", "data64": "eA=="}, "adds[0].data64", "either data or data64"),
+    ({"data64": "?"}, "adds[0].data64", "not base64"),
     ({"expires": "soon"}, "adds[0].expires", "whole number"),
 ])
 def test_each_wrong_member_is_named(me, group, add, field, words):

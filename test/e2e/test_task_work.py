@@ -2,18 +2,24 @@
 go away and answers get lost."""
 
 import collections
+import contextlib
+import json
 import os
 import pathlib
+import pty
 import random
 import re
 import signal
 import subprocess
 import threading
+import urllib.parse
+import urllib.request
 
 import pytest
 
 from cli import EXAMPLES, Client, between
 from conftest import DEADLINE_S, wait_until
+from task_support import Tasks
 
 pytestmark = pytest.mark.slow
 
@@ -83,11 +89,148 @@ def test_attempts_outlive_the_worker(me):
     assert me.tasks() == [("g/dead", "x")]
 
 
-def test_a_worker_with_fewer_attempts_takes_what_others_left(me):
+def test_what_version_0_1_left_is_taken_over(me):
+    """A task that had failed 7 times waited in g/retry/7; groups that only look alike stay."""
     me.ok("add", "g/retry/7", "old")
+    others = ["g/retry/07", "g/retry/x", "g/retry/1000", "g/dead", "gg/retry/7", "g/retry/7/retry/1"]
+    for other in others:
+        me.ok("add", other, "mine")
     done = me.run("work", "g", "--until-empty", "--attempts", 2, *shell("exit $DROVER_TASK_ATTEMPT"))
+    assert done.stderr.splitlines()[0] == "drover: moved the tasks of g/retry/7 to g: 1"
     assert "exit status 8 in attempt 8 of 2, moved to g/dead" in done.stderr
-    assert me.tasks() == [("g/dead", "old")]
+    assert me.tasks() == sorted([("g/dead", "old"), *((other, "mine") for other in others)])
+
+
+def test_a_claimed_task_of_version_0_1_is_left_to_its_worker(me):
+    me.ok("add", "g/retry/1", "x")
+    task = me.json("claim", "g/retry/1")["tasks"][0]["id"]
+    assert me.run("work", "g", "--until-empty", *shell("exit 1")).returncode == 0
+    me.ok("done", task)
+
+
+def find(me, **query):
+    asked = urllib.parse.urlencode(query)
+    with urllib.request.urlopen(f"{me.environment['DROVER_URL']}/v1/tasks?{asked}") as answer:
+        return json.load(answer)["tasks"]
+
+
+def settings(me, group, **members):
+    urllib.request.urlopen(urllib.request.Request(
+        f"{me.environment['DROVER_URL']}/v1/groups/{group}", json.dumps(members).encode(),
+        {"Content-Type": "application/json"}, method="PUT")).close()
+
+
+def test_the_settings_of_the_group_decide(me):
+    settings(me, "g", attempts=2, backoff={"first": 30, "factor": 2, "max": 1000, "jitter": 0}, dead="hell")
+    me.ok("add", "g", "x")
+    done = me.run("work", "g", "--until-empty", *shell("exit 3"))
+    said = [re.sub(r"task \d+|in \d+ms", "N", line) for line in done.stderr.splitlines()]
+    assert said == ["drover: N: exit status 3 in attempt 1, retrying N",
+                    "drover: N: exit status 3 in attempt 2, moved to hell",
+                    "drover: 0 done, 1 retried, 1 dead, 0 lost"]
+    assert done.returncode == 1
+
+
+def test_a_worker_may_try_more_often_than_the_settings_say(me):
+    me.ok("add", "g", "x")
+    done = me.run("work", "g", "--until-empty", "--attempts", 7, "--backoff", "1ms", *shell("exit 3"))
+    assert done.stderr.splitlines()[-1] == "drover: 0 done, 6 retried, 1 dead, 0 lost"
+
+
+def test_the_end_of_the_error_output_is_the_error(me):
+    """It is printed as it is; what is kept has at most 4 KiB, and is text."""
+    text = "ä" * 5000 + "\\377 last words\\n\\n"
+    me.ok("add", "g", "x")
+    worker = me.popen("work", "g", "--until-empty", "--attempts", 1, "--quiet",
+                      *shell(f"printf '{text}' >&2; exit 1"), text=False)
+    said = worker.communicate(timeout=DEADLINE_S)[1]
+    assert said.startswith("ä".encode() * 5000 + b"\xff last words\n\ndrover: task ")
+    [task] = find(me, group="g/dead")
+    assert task["error"].startswith("exit status 1: ä") and task["error"].endswith("ä\ufffd last words")
+    assert 4090 <= len(task["error"].encode()) <= 4096
+
+
+def test_without_error_output_the_status_is_the_error(me):
+    me.ok("add", "g", "x")
+    me.run("work", "g", "--until-empty", "--attempts", 1, *shell("kill -9 $$"))
+    assert find(me, group="g/dead")[0]["error"] == "killed by signal 9"
+
+
+def test_the_output_is_the_result_if_asked(me):
+    settings(me, "g", keep_done=3600000)
+    me.ok("add", "g", "x")
+    done = me.run("work", "g", "--until-empty", "--result", *shell('echo "$(cat) is done"'))
+    assert (done.returncode, done.stdout) == (0, "")
+    me.ok("add", "g", "y")
+    assert me.run("work", "g", "--until-empty", *shell("cat")).stdout == "y"
+    assert {task["data"]: task.get("result") for task in find(me, group="g", state="done")} == {
+        "x": "x is done\n", "y": None}
+
+
+@pytest.mark.parametrize("script, why", [
+    ("head -c 262145 /dev/zero | tr '\\0' x", "the result is longer than 256 KiB"),
+    ("printf '\\377'", "the result is not UTF-8 text")])
+def test_a_result_that_cannot_be_kept_is_a_failure(me, script, why):
+    me.ok("add", "g", "x")
+    done = me.run("work", "g", "--until-empty", "--result", "--attempts", 1, *shell(script))
+    assert done.returncode == 1 and f"{why} in attempt 1 of 1, moved to g/dead" in done.stderr
+    assert find(me, group="g/dead")[0]["error"] == why
+
+
+def test_messages_are_not_tasks(me):
+    queue = me.ok("queue", "create").strip()
+    me.ok("queue", "post", queue, "m")
+    done = me.run("work", queue, "--until-empty", *shell("cat"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[0] == f"drover: group {queue} has messages of a queue or tasks of nodes"
+    assert me.run("work", queue, "--until-empty", "--internal", *shell("cat")).stdout == "m"
+
+
+def test_bytes_are_the_input(me):
+    tasks = Tasks(int(me.environment["DROVER_URL"].rsplit(":", 1)[1]))
+    tasks.update(adds=[{"group": "g", "data64": "/wD+"}])
+    tasks.close()
+    done = me.run("work", "g", "--until-empty", "--for", "1s", *shell("sleep 0.5; od -An -tx1"))
+    assert done.stdout.split() == ["ff", "00", "fe"]
+
+
+def screen(me, *words):
+    """What a command writes to a terminal, and its status."""
+    ours, its = pty.openpty()
+    me.environment["TERM"] = "xterm"
+    worker = me.popen(*words, stdout=its, stderr=its)
+    os.close(its)
+    seen = b""
+    with contextlib.suppress(OSError): # the end of a terminal
+        while more := os.read(ours, 65536):
+            seen += more
+    os.close(ours)
+    return worker.wait(timeout=DEADLINE_S), seen.decode()
+
+
+def test_a_terminal_shows_the_progress(me, tmp_path):
+    """The line is rewritten, and lines of the command and of the worker stand above it."""
+    go = tmp_path / "go"
+    me.ok("add", "g", "1", "2", "3")
+    opener = threading.Timer(1.5, go.touch)
+    opener.start()
+    status, seen = screen(me, "work", "g", "--until-empty", "--attempts", 1, *shell(
+        f"read n; echo out $n; echo err $n >&2; while ! test -e {go}; do sleep 0.02; done; test $n != 2"))
+    opener.join()
+    assert status == 1
+    assert re.search(r"0 done, 0 failed, 1 running, 0\.0/s\r\x1b\[K", seen), seen
+    shown = re.sub(r"[^\n]*\r\x1b\[K", "", seen).replace("\r\n", "\n").splitlines()
+    said = [re.sub(r"task \d+", "task N", line) for line in shown]
+    assert sorted(said) == sorted([
+        *(f"out {n}" for n in (1, 2, 3)), *(f"err {n}" for n in (1, 2, 3)),
+        "drover: task N: exit status 1 in attempt 1 of 1, moved to g/dead",
+        "drover: 2 done, 0 retried, 1 dead, 0 lost"]), seen
+
+
+def test_a_terminal_that_is_to_be_quiet(me):
+    me.ok("add", "g", "1")
+    status, seen = screen(me, "work", "g", "--until-empty", "--quiet", *shell("sleep 1; printf half"))
+    assert (status, seen) == (0, "half")
 
 
 def test_ls_shows_what_waits_for_another_attempt(me):

@@ -109,7 +109,7 @@ def test_what_a_running_task_unblocks_is_done_too(me):
 
 
 @pytest.mark.parametrize("words, shape, status", [
-    (["groups"], [], 0), (["ls"], [], 0), (["nodes"], [], 0), (["claim", "g"], {"tasks": []}, 3),
+    (["groups"], {"groups": [], "next": None}, 0), (["ls"], [], 0), (["nodes"], [], 0), (["claim", "g"], {"tasks": []}, 3),
     (["world", "ls"], {"worlds": []}, 0), (["queue", "ls"], {"queues": []}, 0),
     (["workers"], {"workers": []}, 0), (["batch", "ls"], {"batches": []}, 0),
     (["job", "ls"], {"jobs": []}, 0), (["lock", "ls"], {"locks": []}, 0),

@@ -4,6 +4,8 @@
  */
 #include "keeper_cutter.h"
 
+#include <stdlib.h>
+
 static struct cutter *cutter_of(struct keeper *k)
 {
     return (struct cutter *)k;
@@ -71,8 +73,17 @@ static int commit(struct keeper *k, const struct keeper_op *ops, size_t count, k
                   void *arg)
 {
     struct cutter *c = cutter_of(k);
+    enum verdict verdict = next_call(c);
 
-    return next_call(c) == PASS ? keeper_commit(c->inner, ops, count, done, arg) : c->err;
+    if (verdict == PASS)
+        return keeper_commit(c->inner, ops, count, done, arg);
+    if (verdict == DONE_AND_CUT) {
+        struct keeper_result *results = calloc(count, sizeof *results);
+        c->inner->ops->multi(c->inner, ops, count, results);
+        keeper_results_release(results, count);
+        free(results);
+    }
+    return c->err;
 }
 
 static int sync_path(struct keeper *k, struct str path)

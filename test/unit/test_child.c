@@ -151,6 +151,55 @@ static void signals_are_handed_on(void **state)
     child_pause(60 * 1000); /* does not wait any more */
 }
 
+struct heard {
+    char text[3][64];
+    size_t total[3];
+};
+
+static void hear(void *arg, int fd, struct str bytes)
+{
+    struct heard *h = arg;
+    for (size_t i = 0; i < bytes.len; i++, h->total[fd]++)
+        if (h->total[fd] < sizeof h->text[fd] - 1)
+            h->text[fd][h->total[fd]] = bytes.p[i];
+}
+
+static void what_it_writes_is_heard(void **state)
+{
+    struct heard h = {0};
+    struct child_options o = {.argv = SHELL("echo out; echo err >&2; printf end; exit 4"),
+                              .outputs = 1 << 1 | 1 << 2,
+                              .output = hear,
+                              .output_arg = &h};
+    (void)state;
+    assert_int_equal(run(&o), 4);
+    assert_string_equal(h.text[1], "out\nend");
+    assert_string_equal(h.text[2], "err\n");
+    h = (struct heard){0};
+    o.outputs = 1 << 2;
+    o.argv = SHELL("head -c 1000000 /dev/zero >&2"); /* more than a pipe holds */
+    assert_int_equal(run(&o), 0);
+    assert_int_equal(h.total[2], 1000000);
+    o.argv = (char *const[]){"/nowhere", NULL};
+    assert_int_equal(run(&o), 127);
+}
+
+/* A process that it leaves behind holds the pipe open, and writes to it for ever. */
+static void what_it_leaves_behind_holds_nobody_up(void **state)
+{
+    struct heard h = {0};
+    struct child_options o = {.argv =
+                                  SHELL("(trap '' PIPE; yes 2> /dev/null & echo $! >&2); exit 5"),
+                              .outputs = 1 << 1 | 1 << 2,
+                              .output = hear,
+                              .output_arg = &h};
+    (void)state;
+    assert_int_equal(run(&o), 5);
+    pid_t pid = (pid_t)strtol(h.text[2], NULL, 10);
+    assert_true(pid > 1);
+    kill(pid, SIGKILL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +209,8 @@ int main(void)
         cmocka_unit_test(variables_take_the_place_of_ours),
         cmocka_unit_test(a_tick_ends_the_command),
         cmocka_unit_test(a_stubborn_command_is_killed),
+        cmocka_unit_test(what_it_writes_is_heard),
+        cmocka_unit_test(what_it_leaves_behind_holds_nobody_up),
         cmocka_unit_test(signals_are_handed_on),
     };
 

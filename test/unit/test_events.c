@@ -215,7 +215,7 @@ static void line_ends_in_data_are_kept_apart(void **state)
 static void a_slow_listener_is_left_behind(void **state)
 {
     struct serving *s = *state;
-    int fd = listen_to(s, "", NULL), quick = listen_to(s, "?kind=end", NULL);
+    int fd = listen_to(s, "", NULL), quick = listen_to(s, "?kind=job", NULL);
     char *much = malloc(128 * 1024);
     size_t got = 0;
     ssize_t len;
@@ -224,7 +224,7 @@ static void a_slow_listener_is_left_behind(void **state)
     memset(much, 'x', 128 * 1024);
     for (int i = 0; i < 400; i++) /* 50 MB: more than the ring and the socket take */
         events_publish(s->events, &(struct event){.kind = "node", .json = {much, 128 * 1024}});
-    publish(s, "end", "end", "");
+    publish(s, "job", "end", "");
     serving_read_to(quick, "{\"id\":\"end\"}\n\n");
     do {
         len = read(fd, much, 128 * 1024 - 1);

@@ -12,19 +12,25 @@
 #include "keeper/local/local.h"
 #include "keeper_cutter.h"
 #include "server/context.h"
+#include "server/ground.h"
 #include "server/leader.h"
+
+#define GROUND "/ground"
 
 enum { DEADLINE_MS = 30 * 1000 };
 
 struct scene {
+    struct cutter cutter; /* first, so that it is the scene's keeper */
+    struct keeper_ops ops;
+    const struct keeper_ops *cutter_ops;
     struct context context;
-    struct cutter cutter;
     struct local *local;
     struct keeper *k;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int led, stopped; /* under the lock: how often */
     int failing;      /* how often lead shall fail */
+    int looks;        /* under the lock: how often GROUND was looked for */
 };
 
 static int on_lead(void *arg, struct keeper *k, const struct keeper_op *fence, struct err_info *e)
@@ -46,14 +52,41 @@ static void on_stop(void *arg)
     s->stopped++;
 }
 
-static bool has_led(struct scene *s, int times)
+static bool has_counted(struct scene *s, const int *count, int times)
 {
     int64_t until = clock_boot_ms() + DEADLINE_MS;
 
     LOCKED(&s->lock);
-    while (s->led < times && clock_boot_ms() < until)
+    while (*count < times && clock_boot_ms() < until)
         cond_wait_until(&s->changed, &s->lock, until);
-    return s->led == times;
+    return *count >= times;
+}
+
+static bool has_led(struct scene *s, int times)
+{
+    return has_counted(s, &s->led, times) && s->led == times;
+}
+
+/*
+ * The first look at GROUND finds nothing, and before its answer is there, somebody makes it. All
+ * else is left to the cutter.
+ */
+static int get_too_early(struct keeper *k, struct str path, struct buf *ret_data,
+                         struct keeper_stat *ret_stat)
+{
+    struct scene *s = (struct scene *)k;
+    int err = s->cutter_ops->get(k, path, ret_data, ret_stat);
+
+    if (!str_eq(path, STR(GROUND)))
+        return err;
+    if (err == DROVER_NO_NODE) {
+        assert_int_equal(keeper_ensure(s->k, GROUND, STR("")), 0);
+        keeper_dispatch(s->k);
+    }
+    LOCKED(&s->lock);
+    s->looks++;
+    pthread_cond_broadcast(&s->changed);
+    return err;
 }
 
 static void scene_open(struct scene *s)
@@ -67,6 +100,10 @@ static void scene_open(struct scene *s)
     assert_int_equal(local_connect(s->local, NULL, &s->k), 0);
     cutter_init(&s->cutter, s->k, INT32_MAX, DROVER_UNKNOWN, false);
     s->cutter.once = true;
+    s->cutter_ops = s->cutter.base.ops;
+    s->ops = *s->cutter_ops;
+    s->ops.get = get_too_early;
+    s->cutter.base.ops = &s->ops;
     s->context.url = "http://a";
     s->context.keeper = &s->cutter.base;
     leader_open(&s->context);
@@ -112,11 +149,31 @@ static void a_failure_to_lead_is_retried_a_moment_later(void **state)
     scene_close(&s);
 }
 
+/* It was not deleted: the leader does not load again, which would drop what is under way. */
+static void a_node_that_is_made_while_it_is_looked_for_is_new(void **state)
+{
+    struct scene s = {0};
+
+    (void)state;
+    scene_open(&s);
+    assert_true(has_led(&s, 1));
+    ground_open(&s.context);
+    ground_lead(&s.context, GROUND);
+    ground_begin(&s.context);
+    assert_true(has_counted(&s, &s.looks, 2)); /* the first one has ended */
+    leader_doubt(s.context.leader);
+    assert_true(has_led(&s, 2));
+    assert_int_equal(s.stopped, 0);
+    ground_close(&s.context);
+    scene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_doubt_outlives_a_failed_look),
         cmocka_unit_test(a_failure_to_lead_is_retried_a_moment_later),
+        cmocka_unit_test(a_node_that_is_made_while_it_is_looked_for_is_new),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,10 +153,10 @@ static void priority_then_age_decides(void **state)
 {
     struct dag_plan p = {0};
     uint32_t a = add(&p, (struct plan_spec){.node.id = 1}, 0);
-    uint32_t b = add(&p, (struct plan_spec){.node.id = 2, .node.priority = 5}, 0);
-    uint32_t c = add(&p, (struct plan_spec){.node.id = 3, .node.priority = 5}, 0);
+    uint32_t b = add(&p, (struct plan_spec){.node.id = 2, .node.priority = -5}, 0);
+    uint32_t c = add(&p, (struct plan_spec){.node.id = 3, .node.priority = -5}, 0);
     uint32_t other =
-        add(&p, (struct plan_spec){.node.id = 4, .node.group = 1, .node.priority = -1}, 0);
+        add(&p, (struct plan_spec){.node.id = 4, .node.group = 1, .node.priority = 1}, 0);
 
     (void)state;
     assert_int_equal(plan_best(&p, 0), b);

@@ -88,7 +88,7 @@ static void model_compare(const struct model *m, const struct dag_plan *p)
             continue;
         assert_int_equal(n->state, m->states[i]);
         assert_int_equal(n->place != 0, ready);
-        if (ready && (!*b || n->priority > p->nodes[*b].priority ||
+        if (ready && (!*b || n->priority < p->nodes[*b].priority ||
                       (n->priority == p->nodes[*b].priority && n->id < p->nodes[*b].id)))
             *b = m->refs[i];
     }

@@ -166,7 +166,7 @@ static int teardown(void **state)
 
 static void settle(struct fixture *f)
 {
-    store_tally(&f->t, f->tallies);
+    store_tally(f->s, &f->t, f->tallies);
     store_settle(f->s, &f->t);
 }
 
