@@ -112,4 +112,7 @@ void table_cell(struct table *t, enum term_colour colour, const char *fmt, ...)
 
 void table_print(const struct table *t, FILE *to);
 
+/* The same for a screen: no line is longer than so many columns; the last columns are left out. */
+void table_put(const struct table *t, size_t columns, bool coloured, struct buf *b);
+
 #endif
