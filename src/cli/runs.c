@@ -106,7 +106,7 @@ const struct cmd cmd_edit = VERB_INIT(
                  "once; root: for none.",
                  option_list_add},
                 {"when", "success|failure|always", "How they have to end.", option_choice},
-                {"priority", "N", "Nodes with a higher one start first.", option_number, NULL,
+                {"priority", "N", "Nodes with a smaller one start first.", option_number, NULL,
                  INT32_MIN, INT32_MAX},
                 {"group", "GROUP", "The group of agents that runs it.", option_text},
                 {"name", "NAME", "Its name.", option_text}),

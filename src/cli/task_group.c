@@ -16,7 +16,7 @@ static bool names_only, wide;
 
 static int print_groups(const struct json *reply)
 {
-    static const struct verb_column columns[] = {
+    struct verb_column columns[] = {
         {{"GROUP"}, "group"},
         {{"AVAILABLE", true}, "available", VERB_NUMBER, .colour = TERM_GREEN},
         {{"DELAYED", true}, "delayed", VERB_NUMBER},
@@ -24,6 +24,9 @@ static int print_groups(const struct json *reply)
         {{"CLAIMED", true}, "claimed", VERB_NUMBER, .colour = TERM_YELLOW},
         {{"DEAD", true}, "dead", VERB_FAILURES},
         {{"DONE", true}, "done", VERB_NUMBER, .colour = TERM_DIM},
+        {{wide ? "OLDEST" : NULL, true}, "oldest", VERB_SPAN},
+        {{"IN/MIN", true}, "per_minute.added", VERB_NUMBER},
+        {{"OUT/MIN", true}, "per_minute.finished", VERB_NUMBER},
         {{0}},
     };
     const struct json *groups = json_get(reply, "groups");
@@ -42,6 +45,10 @@ const struct cmd cmd_groups = VERB_INIT(
     "Lists the groups that have tasks, with the number of their tasks in each state.",
     CMD_OPTIONS({"names", NULL, "Only the names, one per line.", option_flag, &names_only,
                  .flags = VERB_LOCAL},
+                {"wide", NULL,
+                 "Also how long the oldest available task has waited, and how many were added and "
+                 "finished in a minute.",
+                 option_flag, &wide, .flags = VERB_LOCAL},
                 {"limit", "N", "At most N; 0: all. Default: 0.", option_number, NULL, 0, INT32_MAX},
                 {"after", "GROUP", "Only names behind this one.", option_text},
                 {"internal", NULL, "Also groups of messages of queues and of nodes.", option_flag}),

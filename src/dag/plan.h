@@ -61,7 +61,7 @@ struct plan_queue {
 };
 
 struct plan_node {
-    uint64_t id; /* with equal priority, the lower id starts first */
+    uint64_t id;      /* with equal priority, the lower id starts first */
     int32_t priority; /* the smaller one starts first, as of tasks and jobs */
     uint32_t group;
     uint32_t children, parents; /* edges, 0: none */

@@ -178,11 +178,14 @@ static int load_settings(struct task_load *l)
     for (size_t i = 0; i < names.count; i++) {
         const char *path = arena_printf(&a, "%s/%s", SETTINGS_ROOT, names.names[i]);
         struct task_settings settings;
+        struct keeper_stat stat;
         struct str pattern;
-        err = get(l, path, &b);
+        b.len = 0;
+        err = keeper_get(l->keeper, path, &b, &stat);
         if (!err)
             err = settings_read_node(buf_str(&b), &a, &pattern, &settings);
         TRY(check(l, err, "read the settings in", path));
+        settings.version = stat.version;
         store_set_settings(l->store, pattern, &settings);
     }
     return 0;

@@ -39,6 +39,7 @@ struct task_settings {
     int64_t remember_keys_ms;           /* keys stay taken after the end */
     int64_t max_tasks;                  /* 0: no limit */
     struct str dead;                    /* where dead tasks go; empty: GROUP/dead */
+    int32_t version;                    /* of the node that holds them */
 };
 
 extern const struct task_settings TASK_SETTINGS_DEFAULT;

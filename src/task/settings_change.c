@@ -14,10 +14,11 @@ static int make_op(struct settings_change *w, bool exists)
         .kind = !w->members ? KEEPER_DELETE
                 : exists    ? KEEPER_SET
                             : KEEPER_CREATE,
-        .version = KEEPER_ANY_VERSION,
+        .version = exists ? w->settings.version : KEEPER_ANY_VERSION,
         .path = {arena_text(w->arena, str_of(path)), strlen(path)},
         .data = !w->members ? (struct str){0}
                             : (struct str){arena_text(w->arena, buf_str(&data)), data.len}};
+    w->settings.version = exists ? w->settings.version + 1 : 0;
     return 0;
 }
 

@@ -4,7 +4,8 @@
  *
  * It is an update without tasks: settings_change_prepare() is its `prepare`, `op` its extra
  * operation, settings_change_settle() its `settled`. The new settings are made from the present
- * ones under the service's lock, and are in effect when the node is certain.
+ * ones under the service's lock, and are in effect when the node is certain. On an ensemble two
+ * changes may be in one commit, which the version of the node refuses: each is then made alone.
  */
 #ifndef TASK_SETTINGS_CHANGE_H
 #define TASK_SETTINGS_CHANGE_H

@@ -68,7 +68,7 @@ static bool check_key(struct txn_work *w, const struct task_update *u, size_t i,
     for (uint32_t at, other = map_first(keys, hash, &at); other; other = map_next(keys, hash, &at))
         if (str_eq(u->adds[other - 1].extra->key, key) &&
             str_eq(u->adds[other - 1].group, add->group))
-            work_object(w, "adds: task %zu has the key of task %" PRIu32, i + 1, other);
+            work_object(w, "adds[%zu] has the key of adds[%" PRIu32 "]", i, other - 1);
     map_add(keys, hash, (uint32_t)i + 1);
 
     uint32_t ref = store_find_key(w->s, g, key);
@@ -78,11 +78,10 @@ static bool check_key(struct txn_work *w, const struct task_update *u, size_t i,
         return false;
     struct task_record *r = record_at(w->s, ref);
     if (add->on_key == ON_KEY_REFUSE || r->done)
-        work_object(w, "adds: the key of task %zu is that of task %" PRId64 "%s", i + 1, r->id,
-                    r->done ? ", which has ended" : "");
+        work_object(w, "adds[%zu]: task %" PRId64 "%s has this key", i, r->id,
+                    r->done ? ", which has ended," : "");
     else if (record_is_owned(r, w->now_ms) && r->claimed)
-        work_object(w, "adds: task %" PRId64 ", which has the key of task %zu, is claimed", r->id,
-                    i + 1);
+        work_object(w, "adds[%zu]: task %" PRId64 " has this key and is claimed", i, r->id);
     else
         r->place |= PLACE_MARK;
     return false;

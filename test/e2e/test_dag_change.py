@@ -68,7 +68,7 @@ def test_nodes_follow(dag):
 
 def test_an_offer_is_withdrawn(dag):
     """A node that agents could have claimed is found in its new group only."""
-    a, b = dag.add(shell("true"), shell("true", priority=-1))
+    a, b = dag.add(shell("true"), shell("true", priority=1))
     claim = {"clientid": 7, "groups": ["drover/run"], "duration": 60000}
     assert dag.call("POST", "/claim", claim)["tasks"] == []  # it is offered because of this
     wait_until(lambda: dag.get("/group/drover%2Frun"), "an offer")
@@ -84,7 +84,7 @@ def test_order_by_a_changed_priority(dag):
     a, b, c = dag.add(shell("true"), shell("true"), shell("true"))
     patch(dag, c, priority=5)
     patch(dag, b, priority=-5)
-    assert [dag.claim()[0][1]["node"] for _ in range(3)] == [c, a, b]
+    assert [dag.claim()[0][1]["node"] for _ in range(3)] == [b, a, c]
 
 
 def test_after_a_crash(start):

@@ -3,7 +3,8 @@
 import collections
 import signal
 
-from conftest import wait_until
+from cli import Client
+from conftest import DEADLINE_S, wait_until
 from dag_support import Dag, Refused, node, shell
 
 
@@ -33,6 +34,13 @@ def test_a_graph_on_an_ensemble(serve):
     assert dag.call("DELETE", f"/v1/nodes/{ids[4]}") == [{"id": ids[4]}]
 
 
+def follow(tmp_path, *servers):
+    """A run that ends when there is a flag, and a client that shows it."""
+    graph = tmp_path / "graph.yaml"
+    graph.write_text("nodes: {a: {command: 'until test -e flag; do sleep 0.05; done', retry: 9}}")
+    return Client(",".join(f"http://127.0.0.1:{one.port}" for one in servers), tmp_path).popen("run", graph)
+
+
 def test_the_leader_is_killed_while_a_graph_runs(serve, tmp_path):
     log = tmp_path / "ran"
     log.touch()
@@ -44,8 +52,12 @@ def test_the_leader_is_killed_while_a_graph_runs(serve, tmp_path):
                    **(again if i < 20 else {})) for i in range(40)]
     ids = dag.add(*nodes)
     wait_until(lambda: log.read_text().count("\n") >= 8, "eight commands")
+    follower = follow(tmp_path, leader, other)
+    wait_until(lambda: dag.get("/v1/runs")["runs"], "a run")
     leader.signal(signal.SIGKILL)
     dag = ready(other)
+    (tmp_path / "flag").touch()
+    assert follower.wait(DEADLINE_S) == 0
     states = dag.wait(*ids)
     ran = collections.Counter(map(int, log.read_text().split()))
     assert states[:20] == ["finished"] * 20

@@ -298,7 +298,7 @@ def test_a_stop_that_was_begun_is_finished(start, tmp_path):
     ran = tmp_path / "ran"
     server = start("--jobs", 1)
     dag = Dag(server.port)
-    id, [bad, far] = add_run(dag, shell("exit 1", priority=1), shell(f"echo >> {ran}"))
+    id, [bad, far] = add_run(dag, shell("exit 1", priority=-1), shell(f"echo >> {ran}"))
     assert dag.wait(id) == ["failed"] and dag.state(far) == "killed"
     server.kill()
     change_tree(start, lambda client: client.delete(f"/drover/dag/nodes/0/{far}"))

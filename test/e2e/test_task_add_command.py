@@ -33,7 +33,7 @@ def test_priority_key_and_share(me):
 
 def test_a_key_that_is_taken(me):
     me.ok("add", "g", "x", "--key", "k")
-    refused(me.run("add", "g", "y", "--key", "k"), "adds: the key of task 1 is that of task 1")
+    refused(me.run("add", "g", "y", "--key", "k"), "adds[0]: task 1 has this key")
     assert me.ok("add", "g", "y", "--key", "k", "--on-key", "keep") == "1\n"
     assert me.ok("add", "g", "z", "--key", "k", "--on-key", "replace") == "2\n"
     assert me.tasks() == [("g", "z")]

@@ -41,7 +41,7 @@ def other(server):
 
 @pytest.fixture
 def group():
-    return new_group("settings")
+    return new_group("settings") + "-"  # none is a prefix of another one
 
 
 def path_of(group):
@@ -147,6 +147,22 @@ def test_each_wrong_setting_is_named(me, group, settings, field, words):
     assert status == 400 and body["field"] == field, body
     assert words in errors(body)[0]
     assert show(me, group)["pattern"] is None
+
+
+def test_two_who_change_the_settings_lose_nothing(server, me, group):
+    """On an ensemble both may be in one commit, when another one is under way."""
+    put(me, group, limit=0)
+    names = ["limit", "max_tasks", "attempts", "claims"]
+    clients = [Tasks(server.port) for _ in names]
+    for i in range(1, 30):
+        changes = [threading.Thread(target=put, args=(one, group), kwargs={name: i})
+                   for one, name in zip(clients, names)]
+        for change in changes:
+            change.start()
+        for change in changes:
+            change.join()
+        settings = show(me, group)["settings"]
+        assert [settings[name] for name in names] == [i] * len(names)
 
 
 def test_a_dead_group_outlives_other_changes(me, group):
@@ -420,7 +436,7 @@ def test_keys_may_be_remembered(me, group):
     [first] = me.add(group, "x", key="k")
     me.update(finishes=[{"id": first}])
     [reason] = me.refused(adds=[{"group": group, "key": "k"}])
-    assert reason.endswith("which has ended")
+    assert reason.endswith("which has ended, has this key")
     put(me, group, remember_keys=1)
     [second] = me.add(group, "x", key="l")
     me.update(deletes=[second])

@@ -81,10 +81,10 @@ def test_priority_counts_across_groups(me, group):
 def test_a_key_is_unique_while_its_task_lives(me, group):
     [first] = me.add(group, "one", key="k")
     reasons = me.refused(adds=[{"group": group, "key": "k"}])
-    assert reasons == [f"adds: the key of task 1 is that of task {first}"]
+    assert reasons == [f"adds[0]: task {first} has this key"]
     me.add(group + "/other", "in another group", key="k")
     assert me.refused(adds=[{"group": group, "key": "n"}, {"group": group, "key": "n"}]) \
-        == ["adds: task 2 has the key of task 1"]
+        == ["adds[1] has the key of adds[0]"]
     # A transaction that ends the task frees its key for an add of the same transaction.
     [second] = me.update(deletes=[first], adds=[{"group": group, "data": "two", "key": "k"}])
     assert second["key"] == "k" and second["created"] > 0
@@ -106,7 +106,7 @@ def test_replace_gives_new_data_unless_it_is_claimed(me, other, group):
     [claimed] = me.claim(group)
     assert claimed["data"] == "two"
     reasons = other.refused(adds=[{"group": group, "data": "three", "key": "k", "on_key": "replace"}])
-    assert reasons == [f"adds: task {claimed['id']}, which has the key of task 1, is claimed"]
+    assert reasons == [f"adds[0]: task {claimed['id']} has this key and is claimed"]
 
 
 def test_a_failed_task_waits_and_tells_why(me, group):
