@@ -26,6 +26,7 @@ enum drover_world_state {
     DROVER_WORLD_PENDING,
     DROVER_WORLD_WORKING,
     DROVER_WORLD_COMPLETED,
+    DROVER_WORLD_FAILED, /* its attempts are used up */
     DROVER_WORLD_NONE, /* in the tree, but in no list */
 };
 
@@ -39,6 +40,8 @@ struct drover_world_item {
     int64_t since_ms; /* time when it entered this state; 0: not known */
     int64_t failures;
     const char *error; /* of the last failure; NULL: none */
+    int64_t attempts;  /* so many it may have; 0: no limit */
+    int64_t tries;     /* and has had, if there is a limit */
 };
 
 struct drover_world_list {
@@ -61,6 +64,7 @@ void drover_world_close(struct drover_world *w);
 struct drover_world_task {
     const char *name, *type;
     const char *data; /* JSON; NULL: null */
+    int64_t attempts; /* after so many the task has failed; 0: no limit */
 };
 
 /* Regular expressions (PCRE). Each must match the whole name or type. */
@@ -93,13 +97,16 @@ int drover_world_claim(struct drover_world *w, const char *const *types, size_t 
 
 /*
  * End a claim. NO_NODE: no handler works on the task; FENCED: another session does. complete
- * returns 1 if the task was queued again meanwhile and is pending. A failed task stays pending,
- * behind the others.
+ * returns 1 if the task was queued again meanwhile and is pending. A task that fails is pending,
+ * behind the others, and fail returns 0; after its last attempt it has failed, and fail returns 1.
  */
 int drover_world_complete(struct drover_world *w, const char *node, struct drover_error *ret_error);
 int drover_world_release(struct drover_world *w, const char *node, struct drover_error *ret_error);
 int drover_world_fail(struct drover_world *w, const char *node, const char *error,
                       struct drover_error *ret_error);
+
+/* Makes a task that has failed pending again. NOT_ALLOWED: it has not failed. */
+int drover_world_retry(struct drover_world *w, const char *node, struct drover_error *ret_error);
 
 /* Removes a task. IN_USE: a handler works on it; NOT_EMPTY: it has children. */
 int drover_world_remove(struct drover_world *w, const char *node, struct drover_error *ret_error);

@@ -159,7 +159,8 @@ extern const struct cmd cmd_serve, cmd_config, cmd_fsck, cmd_token, cmd_whoami, 
 extern const struct cmd cmd_add, cmd_claim, cmd_done, cmd_fail, cmd_release, cmd_renew, cmd_work,
     cmd_result, cmd_ls, cmd_find, cmd_task, cmd_groups, cmd_group, cmd_pause, cmd_resume, cmd_dead,
     cmd_purge, cmd_move, cmd_cron, cmd_update;
-extern const struct cmd cmd_attach, cmd_runs, cmd_edit, cmd_rm, cmd_prune, cmd_agents, cmd_drain;
+extern const struct cmd cmd_attach, cmd_runs, cmd_edit, cmd_rm, cmd_prune, cmd_agents, cmd_drain,
+    cmd_graph;
 extern const struct cmd cmd_graph_run, cmd_exec, cmd_nodes, cmd_show, cmd_log, cmd_wait, cmd_kill,
     cmd_retry, cmd_top, cmd_agent;
 extern const struct cmd cmd_world, cmd_world_work, cmd_queue, cmd_queue_work, cmd_workers;

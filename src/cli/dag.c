@@ -12,8 +12,6 @@
 #include "cli/verb.h"
 #include "dag/node.h"
 
-enum { TOP_ROWS_MAX = 40 };
-
 /* What the commands share. */
 
 volatile sig_atomic_t interrupts;
@@ -243,80 +241,3 @@ const struct cmd cmd_retry = VERB_INIT(
     "were skipped\n"
     "wait again.",
     NULL, "PUT", "/v1/scheduler/retry?id={*}", .flags = VERB_WAITS, .print = print_states);
-
-/* top */
-
-static bool print_only_once;
-static int64_t every_ms = 1000;
-
-static void print_counts(const struct json *v)
-{
-    const struct json *states = json_get(v, "states");
-    if (states && states->kind == JSON_OBJECT)
-        json_each(m, states) {
-            term_write(stdout, verb_state_word(m->key), ESCAPE_LINE);
-            printf(" %" PRId64 "  ", m->number);
-        }
-    printf("jobs %" PRId64 "\n\n", json_int_of(v, "jobs"));
-}
-
-static int print_once(struct client *c, bool clear)
-{
-    static const struct verb_column columns[] = {
-        {{"ID", true}, "id"},
-        {{"NAME"}, "name", .colour = TERM_BOLD},
-        {{"TYPE"}, "type"},
-        {{"GROUP"}, "group", .colour = TERM_DIM},
-        {{"TIME", true}, NULL, VERB_TOOK, .colour = TERM_YELLOW},
-        {{"TRY"}, "attempts", VERB_NUMBER},
-        {{0}},
-    };
-    struct client_reply counts, running;
-    TRY(client_call(c, &counts, NULL, "GET /v1/scheduler"));
-    TRY(client_call(c, &running, NULL, "GET /v1/nodes?state=running"));
-    if (clear)
-        fputs("\033[H\033[J", stdout);
-    print_counts(counts.json);
-    verb_print_rows(running.json, columns, TOP_ROWS_MAX);
-    fflush(stdout);
-    arena_reset(&c->arena);
-    return CMD_OK;
-}
-
-/* Waits until the next refresh. False: q was pressed. */
-static bool pause_for(int64_t ms)
-{
-    struct pollfd in = {.fd = 0, .events = POLLIN};
-    char key;
-    if (poll(&in, 1, (int)ms) != 1)
-        return true;
-    return read(0, &key, 1) == 1 && key != 'q';
-}
-
-static int run_top(const struct cmd_call *call)
-{
-    CLEANUP(client_close) struct client c = {0};
-    struct termios before;
-    int status;
-    TRY(client_open(&c, &call->client));
-    if (print_only_once || !isatty(0) || !isatty(1) || tcgetattr(0, &before))
-        return print_once(&c, false);
-    interrupts_catch(SIGINT);
-    interrupts_catch(SIGTERM);
-    struct termios raw = before;
-    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    tcsetattr(0, TCSANOW, &raw);
-    do
-        status = print_once(&c, true);
-    while (!status && !interrupts && pause_for(every_ms) && !interrupts);
-    tcsetattr(0, TCSANOW, &before);
-    return status;
-}
-
-const struct cmd cmd_top =
-    CMD_INIT("top", "show what the DAG does, live", NULL,
-             "Shows, live, how many nodes are in each state, and the nodes that run. q ends it.",
-             CMD_OPTIONS({"once", NULL, "Print once and exit.", option_flag, &print_only_once},
-                         {"every", "TIME", "Refresh interval. Default: 1s.", option_span, &every_ms,
-                          100, 3600 * 1000}),
-             CMD_REMOTE, run_top);

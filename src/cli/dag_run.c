@@ -20,7 +20,7 @@ enum { EARLIER_MAX = 100, NAME_LEN_MAX = 100, FILE_LEN_MAX = 128 * 1024 * 1024 }
 
 struct graph_run {
     bool dry_run, keep_going, resume, dot, mermaid, detach;
-    const char *cwd;
+    const char *cwd, *profile;
     struct option_list env;
     struct follow_options follow;
     struct graph_file file;
@@ -176,9 +176,18 @@ static int print_file(struct graph_run *r)
     return CMD_OK;
 }
 
+static void close_file(FILE **f)
+{
+    if (*f)
+        fclose(*f);
+}
+
 static int run_graph(struct graph_run *r, const struct cmd_call *call)
 {
+    CLEANUP(close_file) FILE *trace = NULL;
     const char *id;
+    if (r->profile && r->detach)
+        return cmd_usage_error(call->cmd, "--profile and --detach exclude each other");
     r->file.cwd = r->cwd;
     TRY(read_env(r));
     TRY(dag_read_graph(&r->file, call->operands[0]));
@@ -189,6 +198,8 @@ static int run_graph(struct graph_run *r, const struct cmd_call *call)
         TRY(read_earlier(r));
     if (r->dry_run)
         return print_file(r);
+    if (r->profile && !(trace = fopen(r->profile, "we"))) /* before anything runs */
+        return client_error("%s: %s", r->profile, strerror(errno));
     if (!r->detach)
         run_follow_signals();
     TRY(submit(r, &id));
@@ -202,7 +213,9 @@ static int run_graph(struct graph_run *r, const struct cmd_call *call)
     }
     if (!r->follow.quiet)
         term_say("run %s", id);
-    return run_follow(&r->c, id, &r->follow);
+    int status = run_follow(&r->c, id, &r->follow);
+    int profiled = trace ? run_profile(&r->c, id, r->profile, trace) : CMD_OK;
+    return status ? status : profiled;
 }
 
 static struct graph_run run;
@@ -241,6 +254,10 @@ const struct cmd cmd_graph_run = CMD_INIT(
          option_list_add, &run.env},
         {"detach", NULL, "Print the id of the run and exit; the server goes on with it.",
          option_flag, &run.detach},
+        {"profile", "FILE",
+         "Write when each node ran to FILE, as trace events for Perfetto or chrome://tracing,\n"
+         "and print the critical path.",
+         option_text, &run.profile},
         FOLLOW_ON_TERM(run.follow.on_term),
         {"quiet", NULL, "Only print failures and the summary.", option_flag, &run.follow.quiet}),
     CMD_REMOTE, run_run, .heading = "Graphs of commands");

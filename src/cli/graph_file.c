@@ -9,6 +9,7 @@
 
 #include "base/map.h"
 #include "base/option.h"
+#include "cli/graph_draw.h"
 #include "dag/node.h"
 
 enum { ERRORS_MAX = 50 };
@@ -361,18 +362,6 @@ void graph_file_put_plan(struct buf *b, const struct graph_file *f)
     }
 }
 
-/* Quoting that both languages understand. json_put_text() would add commas between values. */
-static void put_quoted(struct buf *b, struct str text)
-{
-    buf_put(b, "\"", 1);
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.p[i] == '"' || text.p[i] == '\\')
-            buf_put(b, "\\", 1);
-        buf_put(b, text.p + i, 1);
-    }
-    buf_put(b, "\"", 1);
-}
-
 /* The branch of an "if" that the node depends on, or NULL. */
 static const char *branch_of(const struct graph_node *n)
 {
@@ -381,43 +370,21 @@ static const char *branch_of(const struct graph_node *n)
     return branch > 0 ? node_branch_name((enum node_branch)branch) : NULL;
 }
 
-static const char *shape_of(const struct graph_node *n)
-{
-    return !strcmp(n->type, "if")          ? ", shape=diamond"
-           : !strcmp(n->type, "condition") ? ", shape=hexagon"
-           : !strcmp(n->type, "group")     ? ", shape=folder"
-                                           : "";
-}
-
-static void put_edge(struct buf *b, uint32_t from, uint32_t to, const char *branch, bool dot)
-{
-    if (dot && branch)
-        buf_printf(b, "  n%" PRIu32 " -> n%" PRIu32 " [label=\"%s\"];\n", from, to, branch);
-    else if (dot)
-        buf_printf(b, "  n%" PRIu32 " -> n%" PRIu32 ";\n", from, to);
-    else if (branch)
-        buf_printf(b, "    n%" PRIu32 " --> |%s| n%" PRIu32 "\n", from, branch, to);
-    else
-        buf_printf(b, "    n%" PRIu32 " --> n%" PRIu32 "\n", from, to);
-}
-
 void graph_file_put_picture(struct buf *b, const struct graph_file *f, bool dot)
 {
-    if (dot) {
-        buf_printf(b, "digraph ");
-        put_quoted(b, f->name);
-        buf_printf(b, " {\n");
-    } else {
-        buf_printf(b, "flowchart TD\n");
-    }
+    CLEANUP(draw_release) struct draw d = {.title = f->name};
     for (uint32_t i = 0; i < f->count; i++) {
-        buf_printf(b, dot ? "  n%" PRIu32 " [label=" : "    n%" PRIu32 "[", i);
-        put_quoted(b, f->nodes[i].name);
-        buf_printf(b, dot ? "%s];\n" : "%s]\n", dot ? shape_of(&f->nodes[i]) : "");
+        const struct graph_node *from = &f->nodes[i];
+        struct draw_node *n = draw_add(&d);
+        const char *branch = branch_of(from);
+        n->name = from->name;
+        n->type = str_of(from->type);
+        n->branch = str_of(branch ? branch : "");
+        n->parents = arena_alloc(&d.arena, (from->after_count + 1) * sizeof *n->parents);
+        for (uint32_t k = 0; k < from->after_count; k++)
+            n->parents[k] = from->after[k];
+        n->parent_count = from->after_count;
     }
-    for (uint32_t i = 0; i < f->count; i++)
-        for (uint32_t k = 0; k < f->nodes[i].after_count; k++)
-            put_edge(b, f->nodes[i].after[k], i, branch_of(&f->nodes[i]), dot);
-    if (dot)
-        buf_printf(b, "}\n");
+    draw_order(&d);
+    (dot ? draw_put_dot : draw_put_mermaid)(&d, b);
 }

@@ -172,12 +172,12 @@ int client_call(struct client *c, struct client_reply *ret_reply, const char *bo
 int client_refused(const struct client *c, const struct client_reply *reply)
 {
     bool said = false;
-    json_each(line, json_list(json_get(reply->json, "errors")))
+    json_each(line, json_list(c->silent ? NULL : json_get(reply->json, "errors")))
         if (line->kind == JSON_TEXT) {
             client_error("%.*s", STR_ARGS(line->text));
             said = true;
         }
-    if (!said)
+    if (!said && !c->silent)
         client_error("%s replied with status %d", transport_server(c->transport), reply->status);
     return reply->status == 400 ? CMD_USAGE : CMD_FAILURE;
 }

@@ -52,6 +52,7 @@ static const struct cmd *const COMMANDS[] = {
     &cmd_attach,
     &cmd_exec,
     &cmd_runs,
+    &cmd_graph,
     &cmd_nodes,
     &cmd_show,
     &cmd_log,

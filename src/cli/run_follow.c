@@ -15,8 +15,7 @@
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/mem.h"
-#include "cli/dag.h"
-#include "cli/term.h"
+#include "cli/run_screen.h"
 
 enum {
     POLL_MS = 150,
@@ -49,9 +48,8 @@ struct follow {
     uint32_t explained;
 
     /* Progress. */
-    size_t columns; /* of the terminal on stderr; 0: it is none */
+    struct run_screen screen;
     bool coloured;
-    bool has_line; /* the status line is shown */
     uint32_t over, running;
     uint32_t jobs;   /* the most nodes that have run at a time */
     int64_t left_ms; /* what the nodes that have not ended took in an earlier run; 0: unknown */
@@ -65,38 +63,19 @@ static void on_term(int number)
     terms++;
 }
 
-/*
- * Progress: on a terminal one status line that is overwritten, with counts, the latest node and the
- * time left; elsewhere plain lines.
- */
+/* Progress: on a terminal a block that is overwritten; elsewhere plain lines. */
 
 static void clear_line(struct follow *f)
 {
-    if (f->has_line)
-        fputs("\r\033[K", stderr);
-    f->has_line = false;
-    fflush(stderr);
+    run_screen_clear(&f->screen);
 }
 
-/* Writes the status line with the name of a node. */
-static void show_line(struct follow *f, struct str name)
+static void show_progress(struct follow *f)
 {
-    CLEANUP(buf_release) struct buf b = {0};
-    char span[HUMAN_SIZE];
-    if (!f->columns)
-        return;
-    buf_printf(&b, "[%" PRIu32 "/%zu] ", f->over, f->count);
-    if (f->running)
-        buf_printf(&b, "%" PRIu32 " running ", f->running);
-    if (f->left_ms) {
-        int64_t left_ms = f->left_ms / (f->jobs ? f->jobs : 1);
-        buf_printf(&b, "~%s left ", human_span(span, (left_ms + 500) / 1000 * 1000));
-    }
-    if (b.len + 4 < f->columns)
-        term_put_safe(&b, name, f->columns - 1 - b.len);
-    fprintf(stderr, "\r\033[K%s", buf_text(&b));
-    fflush(stderr);
-    f->has_line = true;
+    int64_t left_ms = f->left_ms / (f->jobs ? f->jobs : 1);
+    run_screen_read(&f->screen, f->c);
+    run_screen_show(&f->screen, &(struct run_progress){f->over, f->count, f->running, left_ms,
+                                                       clock_wall_ms()});
 }
 
 /* Prints a line that stays, in place of the status line. */
@@ -183,7 +162,7 @@ static void report_end(struct follow *f, const struct followed *n, struct str re
         say(f, TERM_RED, "%s: %.*s (%" PRIu64 "): %.*s",
             !strcmp(n->state, "failed") ? "FAILED" : "KILLED", STR_ARGS(n->name), n->id,
             STR_ARGS(reason));
-    else if (!f->columns && !f->o->quiet)
+    else if (!f->screen.on && !f->o->quiet)
         say(f, TERM_PLAIN, "[%" PRIu32 "/%zu] %.*s %s", f->over, f->count, STR_ARGS(n->name),
             n->state);
 }
@@ -225,29 +204,27 @@ struct ends {
     size_t count;
 };
 
-/* Reads the state of one node. *last: the node that the status line names. */
-static void read_state(struct follow *f, size_t i, const struct json *v, struct ends *ends,
-                       struct str *last)
+/* Reads the state of one node. */
+static void read_state(struct follow *f, size_t i, const struct json *v, struct ends *ends)
 {
     struct followed *n = &f->nodes[i];
     struct str state = json_text_of(v, "state"), reason = json_text_of(v, "reason");
     bool runs = str_eq(state, STR("running"));
     f->running += runs;
     f->left_ms += is_terminal(state) ? 0 : n->took_ms;
-    *last = runs ? n->name : *last;
+    if (runs)
+        run_screen_running(&f->screen, n->id, n->name, json_int_of(v, "started"));
     if (str_eq(state, str_of(n->state)))
         return;
     snprintf(n->state, sizeof n->state, "%.*s", STR_ARGS(state));
     if (!is_terminal(state))
         return;
-    *last = last->len ? *last : n->name;
     ends->items[ends->count++] =
         (struct node_end){i, {arena_text(&ends->arena, reason), reason.len}};
 }
 
 static void read_states(struct follow *f, const struct json *list, struct ends *ends)
 {
-    struct str last = {0};
     size_t at = 0;
     ends->items = arena_alloc(&ends->arena, (list->count + 1) * sizeof *ends->items);
     f->left_ms = f->running = f->over = 0;
@@ -256,11 +233,11 @@ static void read_states(struct follow *f, const struct json *list, struct ends *
         f->over += f->nodes[i].state[0] && is_terminal(str_of(f->nodes[i].state));
     json_each(v, list)
         if (find_node(f, &at, v))
-            read_state(f, at, v, ends, &last);
+            read_state(f, at, v, ends);
     if (f->running > f->jobs)
         f->jobs = f->running;
     if (!f->ended)
-        show_line(f, last);
+        show_progress(f);
 }
 
 static int poll_nodes(struct follow *f)
@@ -268,7 +245,7 @@ static int poll_nodes(struct follow *f)
     struct client_reply reply;
     struct ends ends = {0};
     TRY(ask(f, &reply,
-            arena_printf(&f->c->arena, "GET /v1/nodes?run=%s&metadata=name,state,reason",
+            arena_printf(&f->c->arena, "GET /v1/nodes?run=%s&metadata=name,state,reason,started",
                          client_quote(f->c, str_of(f->run)))));
     if (!reply.json || reply.json->kind != JSON_LIST)
         return client_error("%s sent an unexpected reply", transport_server(f->c->transport));
@@ -348,7 +325,7 @@ static char read_answer(struct follow *f)
 
 static void check_signals(struct follow *f)
 {
-    bool terminal = f->columns && isatty(0);
+    bool terminal = f->screen.on && isatty(0);
     if (f->killed) {
         f->detached = interrupts; /* does not wait for the end */
     } else if (terms && f->o->on_term == FOLLOW_DETACH) {
@@ -436,7 +413,7 @@ static int follow(struct follow *f)
         TRY(wait_for(f, first ? 0 : pause_ms));
         int64_t before = clock_boot_ms();
         TRY(poll_nodes(f));
-        if (first && f->columns)
+        if (first && f->screen.on)
             TRY(read_earlier(f));
         first = false;
         pause_ms = (clock_boot_ms() - before) * PAUSE_FACTOR;
@@ -462,7 +439,7 @@ int run_follow(struct client *c, const char *run, const struct follow_options *o
 {
     struct follow f = {.c = c, .o = o, .run = run};
     struct client_reply reply;
-    f.columns = term_columns(stderr);
+    run_screen_init(&f.screen);
     f.coloured = term_has_colour(stderr);
     run_follow_signals();
     int status =

@@ -8,6 +8,8 @@
 #ifndef CLI_RUN_FOLLOW_H
 #define CLI_RUN_FOLLOW_H
 
+#include <stdio.h>
+
 #include "cli/http_client.h"
 
 struct follow_options {
@@ -35,5 +37,14 @@ bool run_print_output(struct client *c, const char *id, const char *key);
 
 /* Prints the command in the data of a node as people write it: a shell text, or the words. */
 void run_print_command(const struct json *data);
+
+/*
+ * Writes the trace of a run to a file that is open, and prints its critical path (run_profile.c).
+ * The parts: the trace as JSON; the path, in an array with room for all nodes.
+ */
+struct draw;
+int run_profile(struct client *c, const char *run, const char *path, FILE *to);
+void run_put_trace(const struct draw *d, const char *title, struct buf *b);
+uint32_t run_critical_path(const struct draw *d, uint32_t *path);
 
 #endif

@@ -3,9 +3,8 @@
  * of a state. Each thread has a session of the server, which holds the claim of its item and is
  * kept alive while the command runs.
  *
- * A world counts the failures of a task but has no dead state: after --attempts the task stays
- * pending, behind the others. With --until-empty it is not tried again: its claim is kept, without
- * running the command, until the session of the thread ends.
+ * A world counts the failures of a task. How many attempts it has is said by the task, else by
+ * --attempts; after the last one it has failed, for everybody.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -160,12 +159,14 @@ static enum worker_taken take_task(struct worker_thread *t, struct worker_item *
         return taken;
     const struct json *task = json_get(reply.json, "task"), *data = json_get(task, "data");
     struct str node = json_text_of(reply.json, "node");
+    int64_t limit = json_int_of(task, "attempts");
     if (!node.len)
         return WORKER_NOTHING;
     s->item = arena_text(&s->takes.arena, node);
     *ret_item = (struct worker_item){
         .input = data ? data->raw : STR("null"),
-        .attempt = json_int_of(task, "failures") + 1,
+        .attempt = limit ? json_int_of(task, "tries") : json_int_of(task, "failures") + 1,
+        .attempts = limit,
         .variables = {variable(s, "DROVER_WORLD", str_of(t->call->operands[0])),
                       variable(s, "DROVER_NODE", node),
                       variable(s, "DROVER_NAME", json_text_of(task, "name")),
@@ -173,10 +174,7 @@ static enum worker_taken take_task(struct worker_thread *t, struct worker_item *
                       variable(s, "DROVER_PATH", json_text_of(task, "path"))},
     };
     snprintf(ret_item->name, sizeof ret_item->name, "task %s", s->item);
-    if (!worker_options.until_empty || ret_item->attempt <= worker_options.attempts)
-        return WORKER_TAKEN;
-    worker_skip_dead(ret_item);
-    return WORKER_AGAIN;
+    return WORKER_TAKEN;
 }
 
 static int settle_task(struct worker_thread *t, struct worker_item *item,
@@ -190,17 +188,21 @@ static int settle_task(struct worker_thread *t, struct worker_item *item,
     struct session *s = t->own;
     struct client_reply reply;
 
-    item->where = "it stays pending";
     json_open(&body, '{');
     json_member_text(&body, "node", str_of(s->item));
     json_member_text(&body, "session", str_of(s->id));
     if (*outcome == WORKER_RETRY || *outcome == WORKER_DEAD)
         json_member_text(&body, "error", str_of(item->why.text));
+    if (*outcome == WORKER_DEAD)
+        json_member_bool(&body, "final", true);
     json_close(&body, '}');
     if (!client_try(&s->ends, &reply, buf_text(&body), "POST /v1/worlds/%s/%s",
                     client_quote(&s->ends, str_of(t->call->operands[0])), how[*outcome]) &&
-        reply.status == 200)
+        reply.status == 200) {
+        bool failed = str_eq(json_text_of(reply.json, "state"), STR("failed"));
+        item->where = failed ? "it has failed" : "it was queued again";
         return 0;
+    }
     client_describe(&s->ends, &reply, &t->error);
     end_session(s);
     return DROVER_UNKNOWN;
@@ -222,15 +224,15 @@ const struct cmd cmd_world_work = CMD_INIT(
     "on its standard input and DROVER_WORLD, DROVER_NODE, DROVER_NAME, DROVER_TYPE and\n"
     "DROVER_PATH in its environment. Exit status 0 completes the task, any other fails it.\n"
     "On TERM or INT the running tasks are released.",
-    CMD_OPTIONS(
-        {"type", "TYPE", "Tasks of this type; may be given more than once.", option_list_add,
-         &types},
-        WORKER_OPTIONS("After N failures a task is dead: it is reported and stays pending; with\n"
-                       "--until-empty it is not tried again. Default: 5."),
-        {"timeout", "TIME",
-         "Others can claim a task when the server has not heard from this worker for this\n"
-         "long. Default: 10s.",
-         option_span, &timeout_ms, 1000, 3600 * 1000}),
+    CMD_OPTIONS({"type", "TYPE", "Tasks of this type; may be given more than once.",
+                 option_list_add, &types},
+                WORKER_OPTIONS(
+                    "After N attempts a task has failed, unless it has a limit of its own (world\n"
+                    "queue --attempts). Default: 5."),
+                {"timeout", "TIME",
+                 "Others can claim a task when the server has not heard from this worker for this\n"
+                 "long. Default: 10s.",
+                 option_span, &timeout_ms, 1000, 3600 * 1000}),
     CMD_REMOTE, run_world_work, .takes_command = true);
 
 /* Jobs. */

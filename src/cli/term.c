@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
 #include <pthread.h>
@@ -50,6 +51,22 @@ size_t term_columns(FILE *to)
 
 static pthread_once_t utf8_once = PTHREAD_ONCE_INIT;
 static locale_t utf8;
+static bool only_ascii;
+
+bool term_is_utf8(void)
+{
+    locale_t user = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    if (!user)
+        return false;
+    bool is = !strcmp(nl_langinfo_l(CODESET, user), "UTF-8");
+    freelocale(user);
+    return is;
+}
+
+void term_set_ascii(bool ascii)
+{
+    only_ascii = ascii;
+}
 
 static void open_utf8(void)
 {
@@ -86,7 +103,7 @@ static struct shown show_first(struct str text)
     if (text.p[0] >= ' ' && text.p[0] < 127)
         return (struct shown){.used = 1, .width = 1};
     size_t used = escape_shown_len(text);
-    if (!used || mbrtowc(&wide, text.p, used, &state) != used || wcwidth(wide) < 0)
+    if (!used || only_ascii || mbrtowc(&wide, text.p, used, &state) != used || wcwidth(wide) < 0)
         return show_byte(text.p[0]);
     return (struct shown){.used = used, .width = (size_t)wcwidth(wide)};
 }
@@ -121,7 +138,7 @@ void term_put_safe(struct buf *b, struct str text, size_t max_width)
     }
     uselocale(before);
     if (cut && max_width)
-        buf_printf(b, "…");
+        buf_printf(b, only_ascii ? "~" : "…");
 }
 
 void term_paint(struct buf *b, bool coloured, enum term_colour colour, struct str text,
@@ -305,27 +322,31 @@ static void natural_widths(const struct table *t, size_t widths[static TABLE_COL
     }
 }
 
-/* Narrows the widest column by one, until the line fits or all are narrow. */
-static void fit_widths(const struct table *t, size_t columns,
-                       size_t widths[static TABLE_COLUMNS_MAX])
+/*
+ * Narrows the widest of the first `shown` columns by one, until the line fits or all are narrow.
+ * Returns the length of the line.
+ */
+static size_t fit_widths(size_t shown, size_t columns, size_t widths[static TABLE_COLUMNS_MAX])
 {
-    size_t total = (t->column_count - 1) * GAP;
-    for (size_t i = 0; i < t->column_count; i++)
+    size_t total = (shown - 1) * GAP;
+    for (size_t i = 0; i < shown; i++)
         total += widths[i];
     while (total > columns) {
         size_t widest = 0;
-        for (size_t i = 1; i < t->column_count; i++)
+        for (size_t i = 1; i < shown; i++)
             if (widths[i] >= widths[widest])
                 widest = i;
         if (widths[widest] <= NARROWEST)
-            return;
+            break;
         widths[widest]--;
         total--;
     }
+    return total;
 }
 
 struct table_style {
     size_t widths[TABLE_COLUMNS_MAX];
+    size_t shown; /* columns */
     bool coloured, cut;
 };
 
@@ -334,7 +355,7 @@ static void put_cell(struct buf *b, const struct table *t, size_t column,
 {
     size_t width = s->widths[column], shown = term_width(v->text);
     int pad = shown < width ? (int)(width - shown) : 0;
-    bool right = t->columns[column].right, last = column + 1 == t->column_count;
+    bool right = t->columns[column].right, last = column + 1 == s->shown;
     buf_printf(b, "%*s", right ? pad : 0, "");
     term_paint(b, s->coloured, v->colour, v->text, s->cut ? width : SIZE_MAX);
     buf_printf(b, "%*s", last ? 0 : GAP + (right ? 0 : pad), "");
@@ -342,25 +363,48 @@ static void put_cell(struct buf *b, const struct table *t, size_t column,
         buf_printf(b, "\n");
 }
 
+/* Writes to a stream now and then, so that a long table is not in memory twice; NULL: to b only. */
+static void put_table(const struct table *t, const struct table_style *s, struct buf *b, FILE *to)
+{
+    for (size_t i = 0; i < s->shown; i++)
+        put_cell(b, t, i, &(struct table_value){str_of(t->columns[i].name), TERM_BOLD}, s);
+    for (size_t i = 0; i < t->value_count; i++) {
+        if (i % t->column_count < s->shown)
+            put_cell(b, t, i % t->column_count, &t->values[i], s);
+        if (to && b->len > 65536) {
+            fwrite(b->p, 1, b->len, to);
+            b->len = 0;
+        }
+    }
+}
+
 void table_print(const struct table *t, FILE *to)
 {
     size_t columns = term_columns(to);
-    struct table_style s = {.coloured = term_has_colour(to), .cut = columns > 0};
+    struct table_style s = {
+        .coloured = term_has_colour(to), .cut = columns > 0, .shown = t->column_count};
     CLEANUP(buf_release) struct buf b = {0};
     assert(t->column_count <= TABLE_COLUMNS_MAX && t->value_count % t->column_count == 0);
     if (!t->value_count)
         return;
     natural_widths(t, s.widths);
     if (columns)
-        fit_widths(t, columns, s.widths);
-    for (size_t i = 0; i < t->column_count; i++)
-        put_cell(&b, t, i, &(struct table_value){str_of(t->columns[i].name), TERM_BOLD}, &s);
-    for (size_t i = 0; i < t->value_count; i++) {
-        put_cell(&b, t, i % t->column_count, &t->values[i], &s);
-        if (b.len > 65536) {
-            fwrite(b.p, 1, b.len, to);
-            b.len = 0;
-        }
-    }
+        fit_widths(s.shown, columns, s.widths);
+    put_table(t, &s, &b, to);
     fwrite(b.p, 1, b.len, to);
+}
+
+void table_put(const struct table *t, size_t columns, bool coloured, struct buf *b)
+{
+    struct table_style s = {.coloured = coloured, .cut = true, .shown = t->column_count + 1};
+    assert(t->column_count <= TABLE_COLUMNS_MAX && t->value_count % t->column_count == 0);
+    if (!t->value_count)
+        return;
+    do {
+        s.shown--;
+        natural_widths(t, s.widths);
+    } while (fit_widths(s.shown, columns, s.widths) > columns && s.shown > 1);
+    if (s.widths[0] > columns)
+        s.widths[0] = columns;
+    put_table(t, &s, b, NULL);
 }

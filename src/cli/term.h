@@ -34,6 +34,13 @@ enum term_colour {
 /* Whether a stream may be coloured: it is a terminal, not a dumb one, and NO_COLOR is not set. */
 bool term_has_colour(FILE *to);
 
+/*
+ * Whether the locale of the user has UTF-8. With term_set_ascii(true), term_put_safe() writes only
+ * ASCII: other characters as escapes, and "~" for what is cut off.
+ */
+bool term_is_utf8(void);
+void term_set_ascii(bool ascii);
+
 /* The escape sequence that begins a colour; TERM_PLAIN ends one. */
 const char *term_colour(enum term_colour colour);
 
@@ -107,5 +114,8 @@ void table_cell(struct table *t, enum term_colour colour, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 void table_print(const struct table *t, FILE *to);
+
+/* The same for a screen: no line is longer than so many columns; the last columns are left out. */
+void table_put(const struct table *t, size_t columns, bool coloured, struct buf *b);
 
 #endif

@@ -394,11 +394,16 @@ static int send_pages(const struct request *first)
     return status;
 }
 
-/* With VERB_EACH, the last operand of the path takes the place of every operand from there on. */
+/*
+ * With VERB_EACH, the operand of the body, or the last of the path, takes the place of every
+ * operand from there on.
+ */
 static int send_all(const struct request *all)
 {
     const struct cmd_call *call = all->call;
-    const char *last = strrchr(all->verb->path, '{');
+    const char *body = all->verb->body, *last = strrchr(all->verb->path, '{');
+    if (body)
+        last = strpbrk(body, "=:");
     int fixed = last ? last[1] - '1' : 0, worst = CMD_OK;
     if (all->verb->page.by)
         return send_pages(all);

@@ -117,6 +117,8 @@ verb_print_fn
 /* Rows of the objects in a list; NULL or another kind of value has none. */
 void verb_print_columns(const struct json *list, const struct verb_column *columns);
 void verb_print_rows(const struct json *list, const struct verb_column *columns, size_t rows_max);
+void verb_put_rows(const struct json *list, const struct verb_column *columns, size_t rows_max,
+                   size_t width, bool coloured, struct buf *b); /* for a screen */
 
 /* Appends the data of a task: text, or the bytes of data64. */
 void verb_put_data(struct buf *b, const struct json *task);

@@ -136,18 +136,35 @@ static void put_cell(struct table *t, const struct verb_column *c, const struct 
     }
 }
 
-void verb_print_rows(const struct json *list, const struct verb_column *columns, size_t rows_max)
+/* Fills a table, whose heads have room for TABLE_COLUMNS_MAX. */
+static void fill_table(struct table *t, struct table_column *heads, const struct json *list,
+                       const struct verb_column *columns, size_t rows_max)
 {
-    struct table_column heads[TABLE_COLUMNS_MAX];
     size_t count = 0;
     for (; columns[count].head.name; count++)
         heads[count] = columns[count].head;
-    CLEANUP(table_release) struct table t = {.columns = heads, .column_count = count};
+    *t = (struct table){.columns = heads, .column_count = count};
     json_each(item, json_list(list))
         for (size_t i = 0;
-             i < count && item->kind == JSON_OBJECT && t.value_count < rows_max * count; i++)
-            put_cell(&t, &columns[i], find_member(item, columns[i].member));
+             i < count && item->kind == JSON_OBJECT && t->value_count < rows_max * count; i++)
+            put_cell(t, &columns[i], find_member(item, columns[i].member));
+}
+
+void verb_print_rows(const struct json *list, const struct verb_column *columns, size_t rows_max)
+{
+    struct table_column heads[TABLE_COLUMNS_MAX];
+    CLEANUP(table_release) struct table t;
+    fill_table(&t, heads, list, columns, rows_max);
     table_print(&t, stdout);
+}
+
+void verb_put_rows(const struct json *list, const struct verb_column *columns, size_t rows_max,
+                   size_t width, bool coloured, struct buf *b)
+{
+    struct table_column heads[TABLE_COLUMNS_MAX];
+    CLEANUP(table_release) struct table t;
+    fill_table(&t, heads, list, columns, rows_max);
+    table_put(&t, width, coloured, b);
 }
 
 void verb_print_columns(const struct json *list, const struct verb_column *columns)

@@ -18,7 +18,7 @@ struct worker_options worker_options = {.jobs = 1};
 
 static struct {
     atomic_size_t done, retried, dead, lost, running;
-    atomic_bool ended, broken, skipped, away;
+    atomic_bool ended, broken, away;
     struct periodic *progress; /* NULL: none is shown */
 } state;
 
@@ -61,7 +61,7 @@ int worker_end(void)
     if (!worker_options.quiet)
         client_error("%zu done, %zu retried, %zu dead, %zu lost", state.done, state.retried,
                      state.dead, state.lost);
-    return state.broken || state.skipped || state.dead ? CMD_FAILURE : CMD_OK;
+    return state.broken || state.dead ? CMD_FAILURE : CMD_OK;
 }
 
 bool worker_is_ending(void)
@@ -84,13 +84,18 @@ static int64_t back_off(int64_t attempt)
     return ms < BACK_OFF_MAX_MS ? ms : BACK_OFF_MAX_MS;
 }
 
+static int64_t attempts_of(const struct worker_item *item)
+{
+    return item->attempts ? item->attempts : worker_options.attempts;
+}
+
 void worker_report(const struct worker_item *item, enum worker_outcome outcome)
 {
     const char *why = item->why.text;
     char span[HUMAN_SIZE], attempt[64], most[32] = "";
 
-    if (worker_options.attempts)
-        snprintf(most, sizeof most, " of %" PRId64, worker_options.attempts);
+    if (attempts_of(item))
+        snprintf(most, sizeof most, " of %" PRId64, attempts_of(item));
     snprintf(attempt, sizeof attempt, "in attempt %" PRId64 "%s", item->attempt, most);
     switch (outcome) {
     case WORKER_DONE:
@@ -116,14 +121,6 @@ void worker_report(const struct worker_item *item, enum worker_outcome outcome)
         state.lost++;
         client_error("%s: lost: %s", item->name, why);
     }
-}
-
-void worker_skip_dead(const struct worker_item *item)
-{
-    state.skipped = true;
-    if (!worker_options.quiet)
-        client_error("%s: not tried again after %" PRId64 " failed attempts", item->name,
-                     item->attempt - 1);
 }
 
 /* Keeps the end. What is printed passes through here only if it has to. */
@@ -183,7 +180,7 @@ enum worker_outcome worker_try(struct child_options o, struct worker_item *item)
         err_set(&item->why, 0, "killed by signal %d", status - 128);
     else
         err_set(&item->why, 0, "exit status %d", status);
-    bool dies = worker_options.attempts && item->attempt >= worker_options.attempts;
+    bool dies = attempts_of(item) && item->attempt >= attempts_of(item);
     return dies ? WORKER_DEAD : WORKER_RETRY;
 }
 

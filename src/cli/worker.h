@@ -61,6 +61,7 @@ struct worker_item {
     struct str input;
     const char *variables[8]; /* "NAME=value", up to NULL */
     int64_t attempt;          /* this one, from 1 */
+    int64_t attempts;         /* of this item; 0: as the option says */
     int64_t grace_ms;         /* between TERM and KILL; 0: the default */
     bool keeps_error;         /* the end of its standard error */
     bool keeps_output;        /* its standard output, which is not printed then */
@@ -123,8 +124,5 @@ void worker_report(const struct worker_item *item, enum worker_outcome outcome);
 void worker_begin(int64_t attempts_default); /* 0: the server decides; safe to repeat */
 int worker_end(void);                        /* prints the last line; the exit status */
 bool worker_is_ending(void);
-
-/* Reports an item that was taken but has no attempts left, and is not tried again. */
-void worker_skip_dead(const struct worker_item *item);
 
 #endif

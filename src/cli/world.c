@@ -4,6 +4,7 @@
 /* queue */
 
 static const char *parent, *parent_type, *child_name;
+static int64_t attempts;
 
 static void put_pair(struct buf *b, const char *key, const char *name, const char *type)
 {
@@ -21,6 +22,8 @@ static int put_task(const struct cmd_call *call, struct client *c, struct buf *b
     json_open(b, '{');
     put_pair(b, "task", call->operands[1], call->operands[2]);
     json_member_raw(b, "data", data->raw);
+    if (attempts)
+        json_member_int(b, "attempts", attempts);
     json_close(b, '}');
     if (parent) {
         put_pair(b, "parent", parent, parent_type ? parent_type : ".*");
@@ -119,13 +122,15 @@ static const struct cmd *const COMMANDS[] = {
                   option_text, &parent_type},
                  {"child-name", "TEMPLATE",
                   "The name of the task, with {parent} and {child} replaced by the two names.",
-                  option_text, &child_name}),
+                  option_text, &child_name},
+                 {"attempts", "N", "After N attempts the task has failed. Default: no limit.",
+                  option_number, &attempts, 1, 1000000}),
              "POST", "/v1/worlds/{1}/tasks", .put = put_task, .print = print_nodes),
     CMD("world ls", "list the tasks of a world, or the worlds", "[WORLD]",
         "Lists the tasks of a world; without WORLD, the worlds.",
         CMD_OPTIONS(
-            {"state", "pending|working|completed", "The state of the tasks. Default: pending.",
-             option_choice},
+            {"state", "pending|working|completed|failed",
+             "The state of the tasks. Default: pending.", option_choice},
             {"limit", "N", "At most N; 0: all. Default: 1000.", option_number, NULL, 0, INT32_MAX},
             {"after", "NODE", "Start after this node, in the order of names.", option_text}),
         CMD_JSON, run_ls,
@@ -167,9 +172,13 @@ static const struct cmd *const COMMANDS[] = {
              .requires = "session"),
     VERB_CMD("world fail", "report that a claimed task has failed", "WORLD NODE",
              "Reports that a task that was claimed has failed. It becomes pending again, behind\n"
-             "the others, and its failures are counted.",
-             CMD_OPTIONS(SESSION_OPTION, {"error", "TEXT", "What went wrong.", option_text}),
+             "the others, and its failures are counted. After its last attempt it stays failed.",
+             CMD_OPTIONS(SESSION_OPTION, {"error", "TEXT", "What went wrong.", option_text},
+                         {"final", NULL, "Retrying would not help: it stays failed.", option_flag}),
              "POST", "/v1/worlds/{1}/fail", "node=2", .requires = "session"),
+    VERB_CMD("world retry", "retry tasks that have failed", "WORLD NODE...",
+             "Makes tasks that have failed pending again, with all their attempts.", NULL, "POST",
+             "/v1/worlds/{1}/retry", "node=2", .flags = VERB_EACH),
     &cmd_world_work,
     NULL,
 };

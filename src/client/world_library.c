@@ -10,6 +10,7 @@
 _Static_assert((int)DROVER_WORLD_PENDING == WORLD_IS_PENDING &&
                    (int)DROVER_WORLD_WORKING == WORLD_IS_WORKING &&
                    (int)DROVER_WORLD_COMPLETED == WORLD_IS_COMPLETED &&
+                   (int)DROVER_WORLD_FAILED == WORLD_IS_FAILED &&
                    (int)DROVER_WORLD_NONE == WORLD_IS_NONE,
                "the states have one order");
 
@@ -71,6 +72,8 @@ static void put_items(struct drover_world_list *l, const struct world_item *item
             .since_ms = items[i].since_ms,
             .failures = r->failures,
             .error = r->error.p ? arena_text(a, r->error) : NULL,
+            .attempts = r->attempts,
+            .tries = r->tries,
         };
     }
 }
@@ -151,7 +154,7 @@ int drover_world_queue(struct drover_world *w, const struct drover_world_task *t
                        struct drover_error *ret_error)
 {
     struct world_task t = {text_or(task->name, ""), text_or(task->type, ""),
-                           text_or(task->data, "null")};
+                           text_or(task->data, "null"), task->attempts};
     struct world_parent p = {text_or(parent ? parent->name : NULL, ""),
                              text_or(parent ? parent->type : NULL, "")};
     struct namer namer = {name_fn, arg};
@@ -237,7 +240,14 @@ int drover_world_release(struct drover_world *w, const char *node, struct drover
 int drover_world_fail(struct drover_world *w, const char *node, const char *error,
                       struct drover_error *ret_error)
 {
-    return world_fail(w->w, w->k, str_of(node), text_or(error, ""), ret_error);
+    bool failed = false;
+    TRY(world_fail(w->w, w->k, str_of(node), text_or(error, ""), false, &failed, ret_error));
+    return failed;
+}
+
+int drover_world_retry(struct drover_world *w, const char *node, struct drover_error *ret_error)
+{
+    return world_retry(w->w, w->k, str_of(node), ret_error);
 }
 
 /* Reading. */

@@ -5,6 +5,9 @@
  * checked. So every claim has a version of its own, and a completion at that version proves that
  * nobody has claimed or queued the task since.
  *
+ * Where attempts are limited, the claim writes how many there were: a task that ends its handlers
+ * uses them up too, and the claim after the last one marks it as failed.
+ *
  * The data is read before the transaction: queueing again changes the pending node together with
  * the data, so a claim with outdated data fails.
  */
@@ -12,7 +15,7 @@
 #include "base/random.h"
 #include "world/impl.h"
 
-enum outcome { CLAIMED, FREE_AGAIN, TAKEN, GONE, OTHER, BLOCKED, RUBBISH, FAILED };
+enum outcome { CLAIMED, FREE_AGAIN, TAKEN, GONE, OTHER, BLOCKED, RUBBISH, USED_UP, FAILED };
 
 struct attempt {
     struct world *w;
@@ -51,21 +54,70 @@ static enum outcome settle(struct attempt *t, const char *working, const struct 
     return !world_holder_read(t->a, data, &h) && !strcmp(h.claim, mine->claim) ? CLAIMED : TAKEN;
 }
 
+enum { PENDING = 1, WORKING }; /* operations */
+
+/*
+ * Commits the two. A mark that nobody needs any more makes room: another client has queued a task
+ * that had failed.
+ */
+static int commit(struct attempt *t, struct txn *x)
+{
+    int err = txn_commit(x, t->k, 0);
+    if (err != DROVER_EXISTS || x->failed != WORKING)
+        return err;
+    struct txn with_mark = {.a = t->a};
+    int marked = world_plan_unmark(&with_mark, t->k, t->key, NULL);
+    if (marked != 1)
+        return marked < 0 ? marked : err;
+    txn_add(&with_mark, PENDING, x->ops[0]);
+    txn_add(&with_mark, WORKING, x->ops[1]);
+    *x = with_mark;
+    return txn_commit(x, t->k, 0);
+}
+
+/* Nobody ended the last attempt: its handler died. */
+static enum outcome give_up(struct attempt *t, const char *pending)
+{
+    struct txn x = {.a = t->a};
+    struct world_record *r = &t->claim.record;
+    r->failed = true;
+    r->failures++;
+    r->error = STR("its handler died in the last attempt");
+    txn_add(&x, PENDING, keeper_op_set(pending, world_record_write(t->a, r), t->version));
+    world_plan_mark(&x, WORKING, world_list_path(t->a, WORLD_WORKING, t->key));
+    int err = commit(t, &x);
+    if (err)
+        return x.failed == WORKING && err == DROVER_EXISTS    ? TAKEN
+               : world_is_stale(err) || err == DROVER_UNKNOWN ? FREE_AGAIN
+                                                              : failed(t, err);
+    world_tell(t->w, &(struct world_change){t->key, r->type, WORLD_IS_FAILED, r->error});
+    list_view_idle(t->w->pending, t->key, 0);
+    return USED_UP;
+}
+
+/* The data of the pending node after the claim. */
+static struct str claimed_data(struct attempt *t)
+{
+    if (!t->claim.record.attempts)
+        return t->pending_data;
+    t->claim.record.tries++;
+    return world_record_write(t->a, &t->claim.record);
+}
+
 static enum outcome take(struct attempt *t, const char *pending)
 {
     const char *working = world_list_path(t->a, WORLD_WORKING, t->key);
-    enum { PENDING = 1, WORKING };
     struct txn x = {.a = t->a};
     struct keeper_session session;
 
     keeper_session(t->k, &session);
     struct world_holder h = {.session = session.id, .czxid = t->czxid, .version = t->version + 1};
     random_hex(h.claim, sizeof h.claim - 1);
-    txn_add(&x, PENDING, keeper_op_set(pending, t->pending_data, t->version));
+    txn_add(&x, PENDING, keeper_op_set(pending, claimed_data(t), t->version));
     txn_add(
         &x, WORKING,
         keeper_op_create(working, world_holder_write(t->a, &h), KEEPER_EPHEMERAL | KEEPER_NO_STAT));
-    int err = txn_commit(&x, t->k, 0);
+    int err = commit(t, &x);
     t->session = h.session;
     if (!err)
         return CLAIMED;
@@ -157,6 +209,10 @@ static enum outcome read_pending(struct attempt *t, const char *pending)
     if (world_record_read(t->a, t->pending_data, t->key, &t->claim.record) ||
         !world_record_is_of(&t->claim.record, t->w->root))
         return skip(t, "its data is not that of a task of this world");
+    if (t->claim.record.failed) {
+        list_view_idle(t->w->pending, t->key, 0);
+        return USED_UP;
+    }
     return is_wanted(t) ? CLAIMED : OTHER;
 }
 
@@ -171,7 +227,10 @@ static enum outcome try_one(struct attempt *t)
     int err = world_read(t->k, t->a, world_path(t->a, t->w->root, t->key), &t->claim.data, NULL);
     if (err == DROVER_NO_NODE)
         return skip(t, "the task is not in the tree");
-    return err ? failed(t, err) : take(t, pending);
+    if (err)
+        return failed(t, err);
+    const struct world_record *r = &t->claim.record;
+    return r->attempts && r->tries >= r->attempts ? give_up(t, pending) : take(t, pending);
 }
 
 /* Tells the view. 1: claimed; 0: try the next. */

@@ -1,11 +1,12 @@
 /*
- * Ending a claim, and removing a task: each is one transaction, planned from what is read, and
- * planned again if a node changed meanwhile.
+ * Ending a claim, retrying and removing a task: each is one transaction, planned from what is read,
+ * and planned again if a node changed meanwhile.
  *
  * The data of the working node names the session that claimed; only that session may end the claim.
  * (The stat's ephemeral owner is not enough: inside a server on an ensemble many sessions share
  * one.) While that session lives, nobody else deletes the node. So after UNKNOWN the node tells the
- * outcome: if it is still there, nothing happened; if it is gone, the transaction happened.
+ * outcome: if it is still there, nothing happened; if it is gone, or marks a task that has failed,
+ * the transaction happened.
  *
  * Removing deletes the task's node in the tree, its pending and its completed node, and sets the
  * world's root, whose version tells every tree index that the tree has changed. A task with
@@ -36,6 +37,8 @@ struct ending {
     bool was_completed;
     bool may_recall;  /* the first try uses the cached claim */
     struct str error; /* of a failure */
+    bool final;       /* the failure is the last one */
+    bool failed;      /* and the transaction says so */
 
     /* Of a removal. */
     int64_t before_ms; /* only if completed before this time; INT64_MAX: in any state */
@@ -75,6 +78,32 @@ static int refuse(struct ending *n, int err, const char *why)
     return err_set(n->e, err, "'%.*s' %s", KEY_ARGS(n->key), why);
 }
 
+static int no_task(struct ending *n)
+{
+    return err_set(n->e, DROVER_NO_NODE, "there is no task '%.*s'", KEY_ARGS(n->key));
+}
+
+/* The mark. */
+
+void world_plan_mark(struct txn *t, int name, const char *working)
+{
+    txn_add(t, name, keeper_op_create(working, STR(WORLD_FAILED_MARK), KEEPER_NO_STAT));
+}
+
+int world_plan_unmark(struct txn *t, struct keeper *k, struct str key, struct err_info *e)
+{
+    const char *working = world_list_path(t->a, WORLD_WORKING, key);
+    struct keeper_stat stat;
+    struct str data;
+    int err = world_read(k, t->a, working, &data, &stat);
+    if (err && err != DROVER_NO_NODE)
+        return err_explain(e, err);
+    if (err || !str_eq(data, STR(WORLD_FAILED_MARK)))
+        return 0;
+    txn_add(t, 0, keeper_op_delete(working, stat.version));
+    return 1;
+}
+
 /* Ending a claim. */
 
 /*
@@ -111,8 +140,10 @@ static int read_claim(struct ending *n)
     if (recall(n, session.id))
         return 1;
     int err = world_read(n->k, n->a, n->working, &data, &stat);
-    if (err == DROVER_NO_NODE)
-        return n->unknown ? 0 : err_set(n->e, err, "nobody works on '%.*s'", KEY_ARGS(n->key));
+    if (err == DROVER_NO_NODE || (!err && str_eq(data, STR(WORLD_FAILED_MARK))))
+        return n->unknown ? 0
+               : err      ? err_set(n->e, err, "nobody works on '%.*s'", KEY_ARGS(n->key))
+                          : refuse(n, DROVER_NO_NODE, "has failed: nobody works on it");
     if (err)
         return err_explain(n->e, err);
     if (world_holder_read(n->a, data, &n->holder) || n->holder.session != session.id)
@@ -141,6 +172,8 @@ static int plan_end(struct ending *n)
         return is_ours;
     n->plan(n);
     txn_add(&n->t, 0, keeper_op_delete(n->working, n->working_version));
+    if (n->failed)
+        world_plan_mark(&n->t, 0, n->working);
     return 1;
 }
 
@@ -166,7 +199,7 @@ static void plan_complete(struct ending *n)
     struct world_record r = n->record;
     if (!n->is_record || was_queued_again(n))
         return;
-    r.failures = 0;
+    r.failures = r.attempts = 0;
     struct str data = world_record_write(n->a, &r);
     txn_add(&n->t, COMPLETED,
             n->was_completed ? keeper_op_set(n->completed, data, KEEPER_ANY_VERSION)
@@ -192,10 +225,17 @@ int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_
     return 0;
 }
 
-/* A cached claim is this session's as long as the pending node has that version. */
+/*
+ * A cached claim is this session's as long as the pending node has that version. Where tries are
+ * counted, this one was none.
+ */
 static void plan_release(struct ending *n)
 {
-    if (n->working_version == KEEPER_ANY_VERSION)
+    struct world_record r = n->record;
+    if (n->is_record && r.attempts && r.tries && !was_queued_again(n)) {
+        r.tries--;
+        txn_add(&n->t, 0, keeper_op_set(n->pending, world_record_write(n->a, &r), n->stat.version));
+    } else if (n->working_version == KEEPER_ANY_VERSION)
         txn_add(&n->t, 0, keeper_op_check(n->pending, n->stat.version));
 }
 
@@ -208,29 +248,83 @@ int world_release(struct world *w, struct keeper *k, struct str key, struct err_
     return 0;
 }
 
-/* Creates the pending node again, so that it is the youngest: other tasks are tried before it. */
+/*
+ * Creates the pending node again, so that it is the youngest: other tasks are tried before it. What
+ * was queued again meanwhile has not been tried, so it has all its attempts.
+ */
 static void plan_fail(struct ending *n)
 {
     struct world_record r = n->record;
+    bool again = was_queued_again(n);
+    n->failed = n->is_record && !again && (n->final || (r.attempts && r.tries >= r.attempts));
     if (!n->is_record)
         return;
-    r.failures++;
+    r.failures += !(again && r.attempts);
     r.error = n->error;
+    r.failed = n->failed;
+    if (n->failed) {
+        txn_add(&n->t, 0, keeper_op_set(n->pending, world_record_write(n->a, &r), n->stat.version));
+        return;
+    }
     txn_add(&n->t, 0, keeper_op_delete(n->pending, n->stat.version));
     txn_add(&n->t, PENDING, keeper_op_create(n->pending, world_record_write(n->a, &r), 0));
 }
 
-int world_fail(struct world *w, struct keeper *k, struct str key, struct str error,
-               struct err_info *ret_error)
+int world_fail(struct world *w, struct keeper *k, struct str key, struct str error, bool final,
+               bool *ret_failed, struct err_info *ret_error)
 {
     CLEANUP(arena_release) struct arena a = {0};
-    struct ending n = {w, k, &a, key, ret_error, .plan = plan_fail, .error = error};
+    struct ending n = {w, k, &a, key, ret_error, .plan = plan_fail, .error = error, .final = final};
     if (error.len > FAILURE_LEN_MAX)
         return err_set(ret_error, DROVER_BAD_ARGUMENT, "the error is longer than %d bytes",
                        FAILURE_LEN_MAX);
     TRY(change(&n, plan_end));
+    *ret_failed = n.failed;
+    if (n.failed) {
+        list_view_idle(w->pending, key, 0);
+        tell(&n, WORLD_IS_FAILED);
+        return 0;
+    }
     bool is_new = n.is_record && !n.unknown;
     make_free(&n, is_new ? txn_stat(&n.t, PENDING)->czxid : n.stat.czxid);
+    return 0;
+}
+
+/* Retrying. */
+
+/* After UNKNOWN, a task that has not failed was retried, by this call or by another. */
+static int plan_retry(struct ending *n)
+{
+    struct str data;
+    int err = world_read(n->k, n->a, n->pending, &data, &n->stat);
+    if (err && err != DROVER_NO_NODE)
+        return err_explain(n->e, err);
+    n->is_record = !err && !world_record_read(n->a, data, n->key, &n->record) &&
+                   world_record_is_of(&n->record, n->w->root);
+    if (!n->is_record || !n->record.failed) {
+        if (n->unknown)
+            return 0;
+        err = keeper_exists(n->k, world_path(n->a, n->w->root, n->key), NULL);
+        return err == DROVER_NO_NODE ? no_task(n)
+               : err                 ? err_explain(n->e, err)
+                                     : refuse(n, DROVER_NOT_ALLOWED, "has not failed");
+    }
+    struct world_record r = n->record;
+    r.failures = r.tries = 0;
+    r.failed = false;
+    int unmarked = world_plan_unmark(&n->t, n->k, n->key, n->e);
+    if (unmarked < 0)
+        return unmarked;
+    txn_add(&n->t, 0, keeper_op_set(n->pending, world_record_write(n->a, &r), n->stat.version));
+    return 1;
+}
+
+int world_retry(struct world *w, struct keeper *k, struct str key, struct err_info *ret_error)
+{
+    CLEANUP(arena_release) struct arena a = {0};
+    struct ending n = {w, k, &a, key, ret_error};
+    TRY(change(&n, plan_retry));
+    make_free(&n, n.stat.czxid);
     return 0;
 }
 
@@ -271,11 +365,15 @@ static int plan_removal(struct ending *n)
     int err = keeper_exists(n->k, path, &stat);
 
     if (err == DROVER_NO_NODE)
-        return n->unknown ? 0 : err_set(n->e, err, "there is no task '%.*s'", KEY_ARGS(n->key));
+        return n->unknown ? 0 : no_task(n);
     if (!err && stat.child_count)
         return refuse(n, DROVER_NOT_EMPTY, "has tasks below it");
-    if (!err)
-        err = keeper_exists(n->k, n->working, NULL);
+    if (err)
+        return err_explain(n->e, err);
+    int unmarked = world_plan_unmark(&n->t, n->k, n->key, n->e);
+    if (unmarked < 0)
+        return unmarked;
+    err = unmarked ? DROVER_NO_NODE : keeper_exists(n->k, n->working, NULL);
     if (!err)
         return refuse(n, DROVER_IN_USE, "is being worked on");
     if (err != DROVER_NO_NODE)

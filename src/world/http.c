@@ -1,38 +1,11 @@
 /*
- * Worlds over HTTP: the handlers and the routes. Each handler runs on a thread of the pool. Reading
+ * Worlds over HTTP: the handlers. Each handler runs on a thread of the pool. Reading
  * and queueing use the server's session, claims and their ends the client's own.
  */
-#include "world/http.h"
+#include "world/http_in.h"
 
 #include "server/sessions.h"
 #include "world/impl.h"
-
-enum {
-    LIST_LIMIT_DEFAULT = 1000,
-    LIST_LIMIT_MAX = 100000,
-    WAIT_MAX_MS = 3600 * 1000,
-};
-
-/* The fields of the routes. Each route declares the ones that it takes. */
-
-struct world_task_in {
-    struct str name, type;
-    const struct json *data;
-};
-
-struct world_in {
-    struct str world, session, node;
-    const struct world_task_in *task; /* queueing */
-    const struct world_parent *parent;
-    struct str child_name;
-    struct str after, path; /* reading */
-    int64_t limit;
-    int state;
-    const struct str *types; /* claims */
-    size_t type_count;
-    int64_t wait_ms;
-    struct str error;
-};
 
 /* What a handler works with: a world, a keeper, and a buffer for the answer. */
 struct world_call {
@@ -96,7 +69,7 @@ static void call_answer(struct world_call *c, int err)
 
 /* Worlds. */
 
-static void post_world(struct http_request *r)
+void world_post_world(struct http_request *r)
 {
     struct world_call c;
     if (!call_begin(&c, r, ALL_WORLDS))
@@ -107,7 +80,7 @@ static void post_world(struct http_request *r)
     call_answer(&c, world_init(c.k, c.in->world, &c.e));
 }
 
-static void get_worlds(struct http_request *r)
+void world_get_worlds(struct http_request *r)
 {
     struct str prefix = STR("zoott_");
     CLEANUP(keeper_names_release) struct keeper_names names = {0};
@@ -161,12 +134,13 @@ static void put_queued(struct world_call *c, const struct world_paths *paths)
     json_close(&c->out, '}');
 }
 
-static void post_task(struct http_request *r)
+void world_post_task(struct http_request *r)
 {
     const struct world_in *in = r->in;
     struct str template = in->child_name;
     struct world_task task = {in->task->name, in->task->type,
-                              in->task->data ? in->task->data->raw : STR("null")};
+                              in->task->data ? in->task->data->raw : STR("null"),
+                              in->task->attempts};
     struct world_paths paths;
     struct world_call c;
     if (template.p && !in->parent) {
@@ -202,7 +176,7 @@ static void put_item(struct buf *b, const struct world_item *i)
         json_member_int(b, "since", i->since_ms);
 }
 
-static void get_tasks(struct http_request *r)
+void world_get_tasks(struct http_request *r)
 {
     struct world_items items = {0};
     struct world_call c;
@@ -231,7 +205,7 @@ static struct str key_of(struct world_call *c)
     return str_of(world_key(&c->r->arena, c->world->root, c->in->path));
 }
 
-static void get_task(struct http_request *r)
+void world_get_task(struct http_request *r)
 {
     struct world_item item;
     struct world_call c;
@@ -248,7 +222,7 @@ static void get_task(struct http_request *r)
     call_answer(&c, err);
 }
 
-static void delete_task(struct http_request *r)
+void world_delete_task(struct http_request *r)
 {
     struct world_call c;
     if (!call_begin(&c, r, ONE_WORLD))
@@ -283,7 +257,7 @@ static int write_task(void *arg, struct str key, int depth, enum world_state sta
     return 0;
 }
 
-static void get_tree(struct http_request *r)
+void world_get_tree(struct http_request *r)
 {
     struct world_call c;
     if (!call_begin(&c, r, ONE_WORLD))
@@ -323,7 +297,7 @@ static struct http_watch watch(struct world_registry *s, struct http_request *r)
 }
 
 /* Only the first and the last run of a waiting claim insist on an exact refresh of the list. */
-static void post_claim(struct http_request *r)
+void world_post_claim(struct http_request *r)
 {
     const struct world_in *in = r->in;
     struct world_registry *s = r->arg;
@@ -345,149 +319,46 @@ static void post_claim(struct http_request *r)
         http_reply(r, 200, STR("{\"node\":null}"));
 }
 
-enum end { COMPLETE, RELEASE, FAIL };
+enum end { COMPLETE, RELEASE, FAIL, RETRY };
 
+/* Retrying ends no claim, but takes a node and answers with its state too. */
 static void end_claim(struct http_request *r, enum end how)
 {
     struct world_call c;
-    bool pending = true;
-    if (!call_begin(&c, r, OWN_SESSION))
+    bool pending = true, failed = false;
+    if (!call_begin(&c, r, how == RETRY ? ONE_WORLD : OWN_SESSION))
         return;
     struct str node = c.in->node, error = c.in->error.p ? c.in->error : STR("");
     int err = how == COMPLETE  ? world_complete(c.world, c.k, node, &pending, &c.e)
               : how == RELEASE ? world_release(c.world, c.k, node, &c.e)
-                               : world_fail(c.world, c.k, node, error, &c.e);
+              : how == RETRY   ? world_retry(c.world, c.k, node, &c.e)
+                               : world_fail(c.world, c.k, node, error, c.in->final, &failed, &c.e);
+    enum world_state state = failed    ? WORLD_IS_FAILED
+                             : pending ? WORLD_IS_PENDING
+                                       : WORLD_IS_COMPLETED;
     json_open(&c.out, '{');
     json_member_text(&c.out, "node", node);
-    json_member_text(&c.out, "state", str_of(pending ? "pending" : "completed"));
+    json_member_text(&c.out, "state", str_of(world_state_name(state)));
     json_close(&c.out, '}');
     call_answer(&c, err);
 }
 
-static void post_complete(struct http_request *r)
+void world_post_complete(struct http_request *r)
 {
     end_claim(r, COMPLETE);
 }
 
-static void post_release(struct http_request *r)
+void world_post_release(struct http_request *r)
 {
     end_claim(r, RELEASE);
 }
 
-static void post_fail(struct http_request *r)
+void world_post_fail(struct http_request *r)
 {
     end_claim(r, FAIL);
 }
 
-/* The routes. */
-
-/* clang-format off */
-#define TEXT(where, field, help)                                                                   \
-    FIELD_TEXT(where, struct world_in, field, #field, (where) == IN_PATH, INT64_MAX, help)
-#define WORLD_FIELD TEXT(IN_PATH | NAMES_WORLD, world, "Name of the world")
-#define PATH_FIELD                                                                                 \
-    TEXT(IN_PATH, path, "Key of the task (a_t|b_t), with / or |, or its path in the tree")
-#define SESSION_FIELD TEXT(IN_BODY | REQUIRED, session, "The session that claims")
-#define END_FIELDS WORLD_FIELD, SESSION_FIELD, TEXT(IN_BODY | REQUIRED, node, "Key of the task")
-#define NO_WORLD "404 No such world\n503"
-#define NO_TASK "404 No such world or task\n503"
-#define CLAIM_ERRORS                                                                               \
-    "404 No such world, or nobody works on the task\n409 Another session works on it\n"            \
-    "410 The session has ended\n503"
-#define END_REPLY "node:text state:=pending|completed"
-
-static const struct route_field TASK_FIELDS[] = {
-    FIELD_TEXT(IN_BODY | REQUIRED, struct world_task_in, name, "name", 0, INT64_MAX, "Name"),
-    FIELD_TEXT(IN_BODY | REQUIRED, struct world_task_in, type, "type", 0, INT64_MAX, "Type"),
-    FIELD_JSON(IN_BODY, struct world_task_in, data, "data", "any", "Data; null by default"),
-    {.name = {NULL, 0}},
-};
-
-static const struct route_field PARENT_FIELDS[] = {
-    FIELD_TEXT(IN_BODY | REQUIRED, struct world_parent, name, "name", 0, INT64_MAX,
-               "Regular expression for the whole name"),
-    FIELD_TEXT(IN_BODY | REQUIRED, struct world_parent, type, "type", 0, INT64_MAX,
-               "Regular expression for the whole type"),
-    {.name = {NULL, 0}},
-};
-
-static const struct route_shape SHAPES[] = {
-    {"WorldTask", "(node:text name:text type:text path:text parent:text|null failures?:int "
-                  "error?:text state:=pending|working|completed|none since?:int data?:any)"},
-    {"WorldClaim", "(name:text type:text path:text parent:text|null failures?:int error?:text "
-                   "data:any)"},
-    {"WorldNode", "(node:text state:=pending|working|completed|none tasks:[WorldNode])"},
-};
-
-static const struct route ROUTES[] = {
-    {METHOD_GET, "/v1/worlds", get_worlds, ROLE_READ | ROUTE_WORKER | ROUTE_LIMITS,
-     "List the worlds", "listWorlds", .reply = "worlds:[text]", .errors = "503"},
-    {METHOD_POST, "/v1/worlds", post_world, ROLE_SUBMIT | ROUTE_WORKER, "Create a world",
-     "createWorld", .reply = "world:text", .errors = "503", .example = "{\"world\": \"build\"}",
-     ROUTE_IN(struct world_in, TEXT(IN_BODY | REQUIRED | NAMES_WORLD, world, "Name of the world"))},
-    {METHOD_POST, "/v1/worlds/{world}/tasks", post_task, ROLE_SUBMIT | ROUTE_WORKER,
-     "Queue a task, below all tasks that match its parent", "queueWorldTask",
-     .reply = "paths:[text] nodes:[text]",
-     .errors = "404 No such world, or no task matches the parent\n"
-               "409 Another task has the name\n503",
-     .example = "{\"task\": {\"name\": \"kernel\", \"type\": \"compile\", \"data\": {\"j\": 8}}}",
-     ROUTE_IN(struct world_in, WORLD_FIELD,
-              FIELD_OBJECT(IN_BODY | REQUIRED, struct world_in, task, "task",
-                           struct world_task_in, TASK_FIELDS, "The task"),
-              FIELD_OBJECT(IN_BODY, struct world_in, parent, "parent", struct world_parent,
-                           PARENT_FIELDS, "Its parents; none: at the top"),
-              TEXT(IN_BODY, child_name,
-                   "Names the task below each parent: {parent} and {child} are replaced"))},
-    {METHOD_GET, "/v1/worlds/{world}/tasks", get_tasks, ROLE_READ | ROUTE_WORKER,
-     "List the tasks in a state", "listWorldTasks",
-     .reply = "tasks:[WorldTask] next:text|null", .errors = NO_WORLD,
-     ROUTE_IN(struct world_in, WORLD_FIELD,
-              FIELD_CHOICE(IN_QUERY, struct world_in, state, "state",
-                           "pending|working|completed", "The state"),
-              TEXT(IN_QUERY, after, "Start after this key"),
-              FIELD_INT(IN_QUERY, struct world_in, limit, "limit", 0, LIST_LIMIT_MAX,
-                        "At most so many; 0: as many as possible, 100000",
-                        .preset = LIST_LIMIT_DEFAULT))},
-    {METHOD_GET, "/v1/worlds/{world}/tasks/{path...}", get_task, ROLE_READ | ROUTE_WORKER,
-     "Show a task with its data", "getWorldTask", .reply = "WorldTask", .errors = NO_TASK,
-     ROUTE_IN(struct world_in, WORLD_FIELD, PATH_FIELD)},
-    {METHOD_DELETE, "/v1/worlds/{world}/tasks/{path...}", delete_task, ROLE_SUBMIT | ROUTE_WORKER,
-     "Remove a task that has no children and is not being worked on", "removeWorldTask",
-     .reply = "()",
-     .errors = "404 No such world or task\n409 It has children, or is worked on\n503",
-     ROUTE_IN(struct world_in, WORLD_FIELD, PATH_FIELD)},
-    {METHOD_GET, "/v1/worlds/{world}/tree", get_tree, ROLE_READ | ROUTE_WORKER,
-     "Show the whole tree", "getWorldTree", .reply = "root:text tasks:[WorldNode]",
-     .errors = NO_WORLD,
-     ROUTE_IN(struct world_in, WORLD_FIELD)},
-    {METHOD_POST, "/v1/worlds/{world}/claim", post_claim, ROLE_WORK | ROUTE_WORKER,
-     "Claim the oldest task of a type that nothing blocks", "claimWorldTask",
-     .reply = "node:text|null task?:WorldClaim",
-     .errors = "404 No such world\n410 The session has ended\n503",
-     .example = "{\"types\": [\"compile\"], \"session\": \"ID\", \"wait\": 30000}",
-     ROUTE_IN(struct world_in, WORLD_FIELD, SESSION_FIELD,
-              FIELD_TEXTS(IN_BODY | REQUIRED, struct world_in, types, type_count, "types", 1,
-                          WORLD_TYPES_MAX, "Types that the handler supports"),
-              FIELD_INT(IN_BODY, struct world_in, wait_ms, "wait", 0, WAIT_MAX_MS,
-                        "Wait so many milliseconds for a task"))},
-    {METHOD_POST, "/v1/worlds/{world}/complete", post_complete, ROLE_WORK | ROUTE_WORKER,
-     "Complete a claimed task", "completeWorldTask", .reply = END_REPLY, .errors = CLAIM_ERRORS,
-     .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\"}",
-     ROUTE_IN(struct world_in, END_FIELDS)},
-    {METHOD_POST, "/v1/worlds/{world}/release", post_release, ROLE_WORK | ROUTE_WORKER,
-     "Release a claimed task for others", "releaseWorldTask", .reply = END_REPLY,
-     .errors = CLAIM_ERRORS, .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\"}",
-     ROUTE_IN(struct world_in, END_FIELDS)},
-    {METHOD_POST, "/v1/worlds/{world}/fail", post_fail, ROLE_WORK | ROUTE_WORKER,
-     "Report a failure; the task stays pending, behind the others", "failWorldTask",
-     .reply = END_REPLY, .errors = CLAIM_ERRORS,
-     .example = "{\"node\": \"kernel_compile\", \"session\": \"ID\", \"error\": \"disk full\"}",
-     ROUTE_IN(struct world_in, END_FIELDS, TEXT(IN_BODY, error, "What went wrong"))},
-};
-/* clang-format on */
-
-struct route_table world_routes(void *registry)
+void world_post_retry(struct http_request *r)
 {
-    return (struct route_table){ROUTES, sizeof ROUTES / sizeof *ROUTES, registry, "Worlds",
-                                SHAPES, sizeof SHAPES / sizeof *SHAPES};
+    end_claim(r, RETRY);
 }

@@ -41,6 +41,14 @@ void world_classify(struct world *w, struct arena *a, struct str key, struct str
 /* Commits a transaction that may create or delete pending nodes, and tells the view how many. */
 int world_commit(struct world *w, struct keeper *k, struct txn *t);
 
+/*
+ * The working node of a task that has failed. plan_mark adds its creation to a transaction.
+ * plan_unmark adds its deletion: 1; 0: the working node is missing, or a claim. A claim has the
+ * same version, 0, so the transaction must set or delete the pending node at the version seen.
+ */
+void world_plan_mark(struct txn *t, int name, const char *working);
+int world_plan_unmark(struct txn *t, struct keeper *k, struct str key, struct err_info *e);
+
 /* Warns about an invalid node of a list, once. */
 void world_warn(struct world *w, const char *list, struct str key, const char *why);
 

@@ -10,9 +10,10 @@ static const char *const LISTS[] = {
     [WORLD_IS_PENDING] = WORLD_PENDING,
     [WORLD_IS_WORKING] = WORLD_WORKING,
     [WORLD_IS_COMPLETED] = WORLD_COMPLETED,
+    [WORLD_IS_FAILED] = WORLD_WORKING,
 };
 
-/* A task that is worked on is in two lists: the first of these counts. */
+/* A task that is worked on, or has failed, is in two lists: the first of these counts. */
 static const enum world_state ORDER[] = {WORLD_IS_WORKING, WORLD_IS_PENDING, WORLD_IS_COMPLETED};
 
 static int by_name(const void *key, const void *name)
@@ -34,10 +35,16 @@ struct lister {
     struct list_nodes records;          /* of the pending list, for working tasks */
 };
 
+/* The list of these has no records; the pending list has them. */
+static bool is_locked(enum world_state state)
+{
+    return state == WORLD_IS_WORKING || state == WORLD_IS_FAILED;
+}
+
 static void add_item(struct lister *l, struct arena *a, const char *name, size_t i,
                      struct world_items *items)
 {
-    const struct list_nodes *from = l->state == WORLD_IS_WORKING ? &l->records : &l->nodes;
+    const struct list_nodes *from = is_locked(l->state) ? &l->records : &l->nodes;
     struct str key = str_of(arena_text(a, str_of(name)));
     struct str data = arena_take(a, &from->nodes[i].data);
     struct world_record r;
@@ -47,12 +54,12 @@ static void add_item(struct lister *l, struct arena *a, const char *name, size_t
             world_warn(l->w, WORLD_COMPLETED, key, "its data is not that of a completed task");
         return;
     }
-    if (world_record_is_of(&r, l->w->root))
-        items->list[items->count++] =
-            (struct world_item){.key = key,
-                                .state = is_among(l->working, name) ? WORLD_IS_WORKING : l->state,
-                                .record = r,
-                                .since_ms = l->nodes.nodes[i].stat.ctime_ms};
+    enum world_state state = l->state;
+    if (is_locked(state) || is_among(l->working, name))
+        state = r.failed ? WORLD_IS_FAILED : WORLD_IS_WORKING;
+    if (world_record_is_of(&r, l->w->root) && (!is_locked(l->state) || state == l->state))
+        items->list[items->count++] = (struct world_item){
+            .key = key, .state = state, .record = r, .since_ms = l->nodes.nodes[i].stat.ctime_ms};
 }
 
 /* Reads a page of names in parallel. */
@@ -60,7 +67,7 @@ static int list_page(struct lister *l, struct arena *a, char **names, size_t cou
                      struct world_items *items)
 {
     int err = list_nodes_read(&l->nodes, l->k, LISTS[l->state], names, count);
-    if (!err && l->state == WORLD_IS_WORKING)
+    if (!err && is_locked(l->state))
         err = list_nodes_read(&l->records, l->k, WORLD_PENDING, names, count);
     for (size_t i = 0; i < count && !err; i++) {
         if (l->nodes.nodes[i].err || (l->records.count && l->records.nodes[i].err))
@@ -122,8 +129,12 @@ static bool read_record(struct keeper *k, struct arena *a, struct world_item *it
 {
     const char *list = LISTS[item->state == WORLD_IS_WORKING ? WORLD_IS_PENDING : item->state];
     struct str data;
-    return !world_read(k, a, world_list_path(a, list, item->key), &data, NULL) &&
-           !world_record_read(a, data, item->key, &item->record);
+    if (world_read(k, a, world_list_path(a, list, item->key), &data, NULL) ||
+        world_record_read(a, data, item->key, &item->record))
+        return false;
+    if (item->state == WORLD_IS_WORKING && item->record.failed)
+        item->state = WORLD_IS_FAILED;
+    return true;
 }
 
 /* From the name alone: the type begins after the last '_'. */
@@ -164,17 +175,22 @@ int world_get(struct world *w, struct keeper *k, struct arena *a, struct str key
 
 struct walker {
     struct keeper *k;
+    struct arena a;
     world_walk_fn *fn;
     void *arg;
     struct keeper_names lists[3];
 };
 
-static enum world_state walker_state(const struct walker *v, const char *key)
+static enum world_state walker_state(struct walker *v, const char *key)
 {
-    for (int i = 0; i < 3; i++)
+    struct world_item item = {.key = str_of(key), .state = WORLD_IS_NONE};
+    for (int i = 0; i < 3 && item.state == WORLD_IS_NONE; i++)
         if (is_among(&v->lists[ORDER[i]], key))
-            return ORDER[i];
-    return WORLD_IS_NONE;
+            item.state = ORDER[i];
+    if (item.state == WORLD_IS_WORKING)
+        read_record(v->k, &v->a, &item);
+    arena_reset(&v->a);
+    return item.state;
 }
 
 static int walk_below(struct walker *v, const char *path, const char *key, int depth)
@@ -205,5 +221,6 @@ int world_walk(struct world *w, struct keeper *k, world_walk_fn *fn, void *arg)
         err = walk_below(&v, w->root, "", 0);
     for (int i = 0; i < 3; i++)
         keeper_names_release(&v.lists[i]);
+    arena_release(&v.a);
     return err;
 }

@@ -1,7 +1,8 @@
 /*
  * Queueing: one transaction. For every child it creates or sets the node in the tree, creates or
- * sets the pending node (its version tells a claimant), deletes the completed node; and it sets the
- * world's root, whose version counts changes for the tree index.
+ * sets the pending node (its version tells a claimant), deletes the completed node, and the working
+ * node of a task that has failed; and it sets the world's root, whose version counts changes for
+ * the tree index.
  *
  * The transaction is planned from what is read. If it fails because a node came or went meanwhile,
  * everything is read and planned again.
@@ -9,12 +10,13 @@
 #include "base/json.h"
 #include "world/impl.h"
 
-enum { OPS_PER_CHILD = 3, ROOT = 1 };
+enum { OPS_PER_CHILD = 4, ROOT = 1 };
 
 struct world_child {
     struct str key;
     struct world_record record;
-    bool is_new; /* it was not pending */
+    bool is_new;     /* it was not pending */
+    bool has_failed; /* it was, and comes back */
 };
 
 struct world_plan {
@@ -34,6 +36,9 @@ static int check_task(const struct world_task *t, struct arena *a, struct err_in
     struct err_info why;
     TRY(world_check_name(t->name, "name", e));
     TRY(world_check_name(t->type, "type", e));
+    if (t->attempts < 0 || t->attempts > WORLD_ATTEMPTS_MAX)
+        return err_set(e, DROVER_BAD_ARGUMENT, "attempts is a number from 0 to %d",
+                       WORLD_ATTEMPTS_MAX);
     if (!json_parse(a, t->data, &why))
         return err_set(e, DROVER_BAD_ARGUMENT, "the data is %.400s", why.text);
     return 0;
@@ -91,6 +96,7 @@ static int add_child(struct world_plan *p, const char *parent, struct str name)
         return err_set(p->e, DROVER_BAD_ARGUMENT, "the task's path would be longer than %d bytes",
                        WORLD_KEY_LEN_MAX);
     world_record_make(p->a, root, c->key, p->task->type, &c->record);
+    c->record.attempts = p->task->attempts;
     p->paths.list[p->paths.count++] = (char *)c->record.path.p;
     return 0;
 }
@@ -123,11 +129,12 @@ static int add_children(struct world_plan *p, const struct world_parent *parent,
 
 /* Whether a list has a node with the child's key. EXISTS: it belongs to another task. */
 static int is_listed(struct world_plan *p, const struct world_child *c, const char *list,
-                     const char *path)
+                     const char *path, struct world_record *ret_record,
+                     struct keeper_stat *ret_stat)
 {
     struct world_record r;
     struct str data;
-    int err = world_read(p->k, p->a, path, &data, NULL);
+    int err = world_read(p->k, p->a, path, &data, ret_stat);
     if (err)
         return err == DROVER_NO_NODE ? 0 : err_explain(p->e, err);
     if (world_record_read(p->a, data, c->key, &r))
@@ -142,14 +149,16 @@ static int is_listed(struct world_plan *p, const struct world_child *c, const ch
             p->e, DROVER_EXISTS,
             "%.200s is already the task '%.*s' of type '%.*s': the two cannot be told apart",
             c->key.p, STR_ARGS(r.name), STR_ARGS(r.type));
+    *ret_record = r;
     return 1;
 }
 
 /* Sets a node that exists, or creates it. */
-static void plan_put(struct world_plan *p, bool exists, const char *path, struct str data)
+static void plan_put(struct world_plan *p, bool exists, const char *path, struct str data,
+                     int32_t version)
 {
     txn_add(&p->t, 0,
-            exists ? keeper_op_set(path, data, KEEPER_ANY_VERSION)
+            exists ? keeper_op_set(path, data, version)
                    : keeper_op_create(path, data, KEEPER_NO_STAT));
 }
 
@@ -160,14 +169,21 @@ static int plan_child(struct world_plan *p, struct world_child *c)
     int err = keeper_exists(p->k, c->record.path.p, NULL);
     if (err && err != DROVER_NO_NODE)
         return err_explain(p->e, err);
-    plan_put(p, !err, c->record.path.p, p->task->data);
-    int is_pending = is_listed(p, c, WORLD_PENDING, pending);
+    plan_put(p, !err, c->record.path.p, p->task->data, KEEPER_ANY_VERSION);
+    struct world_record listed = {0};
+    struct keeper_stat stat;
+    int is_pending = is_listed(p, c, WORLD_PENDING, pending, &listed, &stat);
     if (is_pending < 0)
         return is_pending;
     c->is_new = !is_pending;
-    plan_put(p, is_pending, pending, world_record_write(p->a, &c->record));
+    c->has_failed = listed.failed;
+    int unmarked = c->has_failed ? world_plan_unmark(&p->t, p->k, c->key, p->e) : 0;
+    if (unmarked < 0)
+        return unmarked;
+    plan_put(p, is_pending, pending, world_record_write(p->a, &c->record),
+             c->has_failed ? stat.version : KEEPER_ANY_VERSION);
     /* After the pending list: a task that was completed in between is in this one. */
-    int is_completed = is_listed(p, c, WORLD_COMPLETED, completed);
+    int is_completed = is_listed(p, c, WORLD_COMPLETED, completed, &listed, &stat);
     if (is_completed == 1)
         txn_add(&p->t, 0, keeper_op_delete(completed, KEEPER_ANY_VERSION));
     return is_completed < 0 ? is_completed : 0;
@@ -215,10 +231,13 @@ int world_queue(struct world *w, struct keeper *k, struct arena *a, const struct
     TRY(check_task(task, a, ret_error));
     TRY(add_children(&p, parent, name_fn, name_arg));
     TRY(plan_and_commit(&p));
-    struct list_class c = {.flags = PENDING_PLAIN, .order = p.zxid, .group = task->type};
     for (size_t i = 0; i < p.paths.count; i++) {
+        bool has_failed = p.children[i].has_failed;
         struct str key = p.children[i].key;
-        if (p.children[i].is_new)
+        struct list_class c = {.flags = task->attempts || has_failed ? 0 : PENDING_PLAIN,
+                               .order = p.zxid,
+                               .group = task->type};
+        if (p.children[i].is_new || has_failed)
             list_view_add(w->pending, key, &c, 0);
         world_tell(w, &(struct world_change){key, task->type, WORLD_IS_PENDING, {0}});
     }

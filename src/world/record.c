@@ -144,6 +144,10 @@ void world_record_put(struct buf *b, const struct world_record *r)
         json_member_int(b, "failures", r->failures);
         json_member_text(b, "error", r->error);
     }
+    if (r->attempts)
+        json_member_int(b, "attempts", r->attempts);
+    if (r->attempts && r->tries)
+        json_member_int(b, "tries", r->tries);
 }
 
 struct str world_record_write(struct arena *a, const struct world_record *r)
@@ -151,6 +155,8 @@ struct str world_record_write(struct arena *a, const struct world_record *r)
     struct buf b = {0};
     json_open(&b, '{');
     world_record_put(&b, r);
+    if (r->failed)
+        json_member_bool(&b, "failed", true);
     json_close(&b, '}');
     return arena_take(a, &b);
 }
@@ -189,8 +195,11 @@ int world_record_read(struct arena *a, struct str json, struct str key,
         json_get_text(v, "path", &r.path, NULL) != 1 ||
         json_get_text(v, "parent", &r.parent, NULL) < 0 ||
         json_get_int(v, "failures", &r.failures, NULL) < 0 ||
-        json_get_text(v, "error", &r.error, NULL) < 0 || !is_named(key, &r) ||
-        !is_path_of(r.path, key))
+        json_get_text(v, "error", &r.error, NULL) < 0 ||
+        json_get_int(v, "attempts", &r.attempts, NULL) < 0 ||
+        json_get_int(v, "tries", &r.tries, NULL) < 0 ||
+        json_get_bool(v, "failed", &r.failed, NULL) < 0 || r.attempts < 0 || r.tries < 0 ||
+        r.tries > WORLD_ATTEMPTS_MAX || !is_named(key, &r) || !is_path_of(r.path, key))
         return DROVER_DAMAGED;
     *ret_record = r;
     return 0;

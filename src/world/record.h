@@ -13,12 +13,19 @@
  *
  *   /zoott_p/<key>   {"name":"b","type":"t","path":"/zoott_w1/a_t/b_t","parent":"/zoott_w1/a_t"}
  *                    and, after failures, "failures":2,"error":"the last error"
+ *                    and, with a limit, "attempts":3,"tries":2: how many it may have and has had
+ *                    and, when they are used up, "failed":true
  *   /zoott_c/<key>   the same, without the failures
  *   /zoott_w/<key>   {"session":"0123456789abcdef","claim":"16 hex digits","czxid":7,"version":0}
+ *                    or, of a task that has failed, {"failed":true}
  *
  * parent is null at the top. session is the session that claimed (inside a server on an ensemble it
  * is not the ephemeral owner), claim is random, czxid and version are those of the pending node
  * after the claim: if they differ at the end, the task was queued again.
+ *
+ * The pending node decides whether a task has failed. It stays pending, so the tasks below it wait,
+ * whoever handles them. Its working node is not ephemeral: other handlers, which know only the
+ * document, find it locked.
  *
  * Other clients write here too: data that does not parse is DAMAGED.
  */
@@ -37,6 +44,8 @@ enum {
 #define WORLD_WORKING "/zoott_w"
 #define WORLD_COMPLETED "/zoott_c"
 #define WORLD_ROOT_PREFIX "/zoott_"
+
+#define WORLD_FAILED_MARK "{\"failed\":true}"
 
 /* 0, or BAD_ARGUMENT and why. what: "name" or "type", for the message. */
 int world_check_name(struct str name, const char *what, struct err_info *ret_error);
@@ -69,7 +78,7 @@ char *world_list_path(struct arena *a, const char *dir, struct str key);
  */
 bool world_split_name(struct str node, size_t *at, struct str *ret_name, struct str *ret_type);
 
-enum { CLAIM_LEN = 16, FAILURE_LEN_MAX = 4096 };
+enum { CLAIM_LEN = 16, FAILURE_LEN_MAX = 4096, WORLD_ATTEMPTS_MAX = 1000000 };
 
 struct world_record {
     struct str name, type;
@@ -77,6 +86,9 @@ struct world_record {
     struct str parent; /* p NULL: none */
     int64_t failures;
     struct str error; /* the last one */
+    int64_t attempts; /* so many tries; 0: no limit */
+    int64_t tries;    /* claims that were not released; counted if there is a limit */
+    bool failed;      /* for good: nobody may claim it */
 };
 
 /* As an object; and its members only. */

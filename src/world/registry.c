@@ -298,9 +298,8 @@ static void set_retention(void *module)
 static void register_counters(struct world_registry *s)
 {
     static const char *const labels[] = {
-        [WORLD_IS_PENDING] = "state=\"pending\"",
-        [WORLD_IS_WORKING] = "state=\"working\"",
-        [WORLD_IS_COMPLETED] = "state=\"completed\"",
+        [WORLD_IS_PENDING] = "state=\"pending\"",     [WORLD_IS_WORKING] = "state=\"working\"",
+        [WORLD_IS_COMPLETED] = "state=\"completed\"", [WORLD_IS_FAILED] = "state=\"failed\"",
         [WORLD_IS_NONE] = "state=\"deleted\"",
     };
     for (int i = 0; i <= WORLD_IS_NONE; i++)

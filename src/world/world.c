@@ -87,7 +87,7 @@ void world_classify(struct world *w, struct arena *a, struct str key, struct str
         world_warn(w, WORLD_PENDING, key, "its data is not that of a pending task");
     else if (!world_record_is_of(&r, w->root))
         ret_class->flags = PENDING_FOREIGN;
-    else
+    else if (!r.failed) /* otherwise idle: read again now and then, as others may queue it */
         *ret_class =
             (struct list_class){.order = stat->czxid,
                                 .group = r.type,
@@ -162,9 +162,8 @@ void world_close(struct world *w)
 const char *world_state_name(enum world_state s)
 {
     static const char *const names[] = {
-        [WORLD_IS_PENDING] = "pending",
-        [WORLD_IS_WORKING] = "working",
-        [WORLD_IS_COMPLETED] = "completed",
+        [WORLD_IS_PENDING] = "pending",     [WORLD_IS_WORKING] = "working",
+        [WORLD_IS_COMPLETED] = "completed", [WORLD_IS_FAILED] = "failed",
         [WORLD_IS_NONE] = "none",
     };
     return names[s];

@@ -6,6 +6,9 @@
  *   /zoott_w/<key>        working: ephemeral node of the session that claimed it; also pending
  *   /zoott_c/<key>        completed
  *
+ * A task whose attempts are used up has failed: it stays pending, and a working node that is not
+ * ephemeral keeps everybody from it until it is retried or queued again.
+ *
  * (record.h has the keys and the data.) In order: world_init() once; world_open(); queue,
  * claim, and complete, release or fail, from any thread; world_close().
  *
@@ -35,7 +38,13 @@ enum { WORLD_TYPES_MAX = 100 };
 
 struct world;
 
-enum world_state { WORLD_IS_PENDING, WORLD_IS_WORKING, WORLD_IS_COMPLETED, WORLD_IS_NONE };
+enum world_state {
+    WORLD_IS_PENDING,
+    WORLD_IS_WORKING,
+    WORLD_IS_COMPLETED,
+    WORLD_IS_FAILED,
+    WORLD_IS_NONE,
+};
 
 /* A state change made through this struct world. */
 struct world_change {
@@ -64,7 +73,8 @@ void world_close(struct world *w);
 
 struct world_task {
     struct str name, type;
-    struct str data; /* JSON */
+    struct str data;  /* JSON */
+    int64_t attempts; /* after so many it has failed; 0: no limit */
 };
 
 struct world_parent {
@@ -117,9 +127,15 @@ int world_complete(struct world *w, struct keeper *k, struct str key, bool *ret_
                    struct err_info *ret_error);
 int world_release(struct world *w, struct keeper *k, struct str key, struct err_info *ret_error);
 
-/* Keeps it pending, behind the others, with one more failure and its error. */
-int world_fail(struct world *w, struct keeper *k, struct str key, struct str error,
-               struct err_info *ret_error);
+/*
+ * Counts a failure and keeps its error. The task is pending, behind the others; or, after its last
+ * attempt or with `final`, it has failed (ret_failed), unless it was queued again meanwhile.
+ */
+int world_fail(struct world *w, struct keeper *k, struct str key, struct str error, bool final,
+               bool *ret_failed, struct err_info *ret_error);
+
+/* Makes a task that has failed pending again, with all its attempts. NOT_ALLOWED: it has not. */
+int world_retry(struct world *w, struct keeper *k, struct str key, struct err_info *ret_error);
 
 /*
  * Removes a task from the tree and the lists, in any state but working (IN_USE); with a before_ms
@@ -135,7 +151,7 @@ const char *world_state_name(enum world_state s);
 
 struct world_item {
     struct str key;
-    enum world_state state; /* WORKING also counts as pending */
+    enum world_state state; /* WORKING and FAILED also count as pending */
     struct world_record record;
     int64_t since_ms; /* in this state */
 };

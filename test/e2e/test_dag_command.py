@@ -215,7 +215,7 @@ class Terminal:
 @pytest.mark.parametrize("keys", [b"k", b"gk", "again"])
 def test_run_on_a_terminal_and_interrupted(client, dag, tmp_path, keys):
     terminal = Terminal(client, "run", write(tmp_path, SLOW))
-    assert "\r" in terminal.until(r"\[0/2\] 1 running.* slow")
+    assert "\r" in terminal.until(r"(?s)\[0/2\] \S+ 1 running.* slow")
     terminal.process.send_signal(signal.SIGINT)
     terminal.until(r"Detach \(d\), kill it \(k\), or go on \(g\)\?")
     assert [one["state"] for one in dag.get("/v1/nodes")][0] == "running"
@@ -223,7 +223,7 @@ def test_run_on_a_terminal_and_interrupted(client, dag, tmp_path, keys):
         terminal.process.send_signal(signal.SIGINT)
     elif keys == b"gk":
         terminal.type(b"xg")
-        terminal.until(r"\[0/2\] 1 running")
+        terminal.until(r"\[0/2\] \S+ 1 running")
         terminal.process.send_signal(signal.SIGINT)
         terminal.until("Detach")
         terminal.type(b"k")
@@ -243,7 +243,7 @@ def test_run_detached_and_attached_again(client, dag, tmp_path):
     terminal.until("graph-1 goes on. `drover attach graph-1` shows it again")
     assert terminal.end() == 0 and dag.state(1) == "running"
     terminal = Terminal(client, "attach", "graph")
-    terminal.until(r"\[0/2\] 1 running.* slow")
+    terminal.until(r"(?s)\[0/2\] \S+ 1 running.* slow")
     client.ok("kill", "graph-1/slow")
     terminal.until("graph-1: 1 killed: slow")
     assert terminal.end() == 1

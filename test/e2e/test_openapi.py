@@ -425,8 +425,16 @@ def tell_of_worlds(say):
         say(409, "POST", path, body | {"session": other}, world="build")
         say(200, "POST", path, body, world="build")
         say(200, "POST", claim, named, world="build")
+    retry = "/v1/worlds/{world}/retry"
+    say(409, "POST", retry, {"node": node}, world="build")
+    say(200, "POST", tasks, task, world="build")
+    say(200, "POST", claim, named, world="build")
+    say(200, "POST", "/v1/worlds/{world}/fail", {"session": session, "node": node, "final": True}, world="build")
+    say(200, "GET", tasks, world="build", query="?state=failed")
+    say(200, "POST", retry, {"node": node}, world="build")
     say(200, "DELETE", one, world="build", path="n_t")
     say(404, "DELETE", one, world="build", path="n_t")
+    say(404, "POST", retry, {"node": node}, world="build")
 
 
 def tell_of_queues(say):

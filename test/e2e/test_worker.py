@@ -81,10 +81,23 @@ def test_a_dead_task_of_a_world_is_not_tried_again(me):
     words = world(me)
     me.run(*words, *QUICK, "--", "false")
     again = me.run(*words, *QUICK, "--", "false")
-    assert again.returncode == 1
-    assert again.stderr.splitlines() == [
-        "drover: task a_t: not tried again after 2 failed attempts",
-        "drover: 0 done, 0 retried, 0 dead, 0 lost"]
+    assert again.returncode == 0
+    assert again.stderr == "drover: 0 done, 0 retried, 0 dead, 0 lost\n"
+    assert "failed" in me.ok("world", "ls", "small", "--state", "failed")
+    me.ok("world", "retry", "small", "a_t")
+    done = me.run(*words, *QUICK, "--", "true")
+    assert done.stderr == "drover: 1 done, 0 retried, 0 dead, 0 lost\n"
+
+
+def test_a_task_of_a_world_has_a_limit_of_its_own(me):
+    words = world(me)
+    me.ok("world", "queue", "small", "once", "t", "--attempts", 1)
+    done = me.run(*words, *QUICK, "--", "sh", "-c", "[ $DROVER_NAME != once ]")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "drover: task once_t: exit status 1 in attempt 1 of 1, it has failed",
+        "drover: 1 done, 0 retried, 1 dead, 0 lost"]
+    assert "once_t  failed" in me.ok("world", "tree", "small")
 
 
 def test_what_a_running_task_unblocks_is_done_too(me):

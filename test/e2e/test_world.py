@@ -10,6 +10,7 @@ import threading
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError
 
 from conftest import BINARY, DEADLINE_S, OnEnsemble, drover, errors, wait_until
 from world_support import Place, Stream, World, call, figure, place_of
@@ -365,6 +366,43 @@ def test_events(place, world, session):
         assert world.complete("a_my_t|b_my_t", session) == "pending"
         told("a_my_t|b_my_t", "pending")
     assert figure(place.port, completed) == before + 1
+
+
+def test_failed_for_good(place, world, session):
+    """Kept from everybody, a handler that knows only the document included, until it is retried."""
+    status, answer = world.post("tasks", task={"name": "a", "type": "t", "attempts": 2})
+    assert status == 200
+    world.queue("b", parent=("a", "t"))
+    for state in ("pending", "failed"):
+        assert world.claim(session) == "a_t"
+        status, answer = world.end("fail", "a_t", session, error="no disk")
+        assert (status, answer) == (200, {"node": "a_t", "state": state})
+    assert world.claim(session) is None
+    assert world.end("complete", "a_t", session)[0] == 404
+    assert world.listed("failed") == ["a_t"] and world.listed("working") == []
+    task = world.get("tasks/a_t")[1]
+    assert (task["state"], task["failures"], task["tries"], task["error"]) == ("failed", 2, 2, "no disk")
+    assert [t["state"] for t in world.get("tree")[1]["tasks"]] == ["failed"]
+    with pytest.raises(NodeExistsError):
+        place.kazoo.create("/zoott_w/a_t", b"", ephemeral=True)
+    assert place.kazoo.exists("/zoott_p/a_t")  # which blocks the task below it
+    assert world.post("retry", node="a_t") == (200, {"node": "a_t", "state": "pending"})
+    status, answer = world.post("retry", node="a_t")
+    assert status == 409 and "has not failed" in answer["errors"][0]
+    assert world.claim(session) == "a_t"
+    world.complete("a_t", session)
+    assert world.claim(session) == "a_t|b_t"
+
+
+def test_failed_and_queued_by_another_client(place, world, session):
+    """It sets the pending node, as the document says, and leaves our lock."""
+    world.queue("a")
+    assert world.claim(session) == "a_t"
+    assert world.end("fail", "a_t", session, final=True)[1]["state"] == "failed"
+    place.kazoo.set("/zoott_p/a_t", json.dumps(world.record("a_t", "a", "t")).encode())
+    assert world.claim(session, wait=30000) == "a_t"
+    assert world.complete("a_t", session) == "completed"
+    assert place.nodes("/zoott_w") == {}
 
 
 def test_removing(place, world, session):

@@ -79,10 +79,10 @@ static void release_and_fail(void **state)
     assert_int_equal(world_release(s.w, s.k, STR("a_t"), &s.e), 0);
     assert_int_equal(world_release(s.w, s.k, STR("a_t"), &s.e), DROVER_NO_NODE);
     assert_string_equal(claim(&s, "t"), "a_t");
-    assert_int_equal(world_fail(s.w, s.k, STR("a_t"), STR("no \"disk\""), &s.e), 0);
+    assert_int_equal(fail_task(&s, "a_t", "no \"disk\"", false), 0);
     assert_string_equal(claim(&s, "t"), "b_t"); /* which is the older one now */
     assert_string_equal(claim(&s, "t"), "a_t");
-    assert_int_equal(world_fail(s.w, s.k, STR("a_t"), STR("again"), &s.e), 0);
+    assert_int_equal(fail_task(&s, "a_t", "again", false), 0);
     assert_int_equal(world_list(s.w, s.k, &s.a, WORLD_IS_PENDING, STR(""), 10, &items), 0);
     assert_int_equal(items.count, 2);
     assert_int_equal(items.list[0].record.failures, 2);

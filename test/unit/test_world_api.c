@@ -79,6 +79,7 @@ static void from_queue_to_completion(void **state)
     assert_int_equal(drover_world_claim(w, T, 1, 0, &l, &e), 1);
     drover_world_list_release(&l);
     assert_int_equal(drover_world_release(w, "a_t", &e), 0);
+    assert_int_equal(drover_world_retry(w, "a_t", &e), DROVER_NOT_ALLOWED);
     assert_int_equal(drover_world_claim(w, T, 1, 0, &l, &e), 1);
     drover_world_list_release(&l);
     assert_int_equal(drover_world_complete(w, "a_t", &e), 0);

@@ -52,7 +52,47 @@ static void do_release(struct scene *s, struct keeper *k)
 
 static void do_fail(struct scene *s, struct keeper *k)
 {
-    outcome = world_fail(s->w, k, STR("held_h"), STR("it broke"), &s->e);
+    bool failed;
+
+    outcome = world_fail(s->w, k, STR("held_h"), STR("it broke"), false, &failed, &s->e);
+}
+
+static void do_fail_finally(struct scene *s, struct keeper *k)
+{
+    bool failed;
+
+    outcome = world_fail(s->w, k, STR("held_h"), STR("it broke"), true, &failed, &s->e);
+}
+
+static void do_give_up(struct scene *s, struct keeper *k)
+{
+    struct str type = STR("l");
+    struct world_claim c;
+
+    world_claim(s->w, k, &s->a, &type, 1, true, &c, &s->e);
+}
+
+static void do_retry(struct scene *s, struct keeper *k)
+{
+    outcome = world_retry(s->w, k, STR("dead_d"), &s->e);
+}
+
+static void do_queue_failed(struct scene *s, struct keeper *k)
+{
+    struct world_task task = {STR("dead"), STR("d"), STR("8"), 0};
+    struct world_paths paths;
+
+    world_queue(s->w, k, &s->a, &task, NULL, NULL, NULL, &paths, &s->e);
+}
+
+static void do_remove_failed(struct scene *s, struct keeper *k)
+{
+    outcome = world_remove(s->w, k, STR("dead_d"), INT64_MAX, &s->e);
+}
+
+static void do_release_counted(struct scene *s, struct keeper *k)
+{
+    outcome = world_release(s->w, k, STR("counted_c"), &s->e);
 }
 
 static void do_remove(struct scene *s, struct keeper *k)
@@ -60,11 +100,23 @@ static void do_remove(struct scene *s, struct keeper *k)
     outcome = world_remove(s->w, k, STR("done_t"), INT64_MAX, &s->e);
 }
 
-/* Every state that an operation can meet. "held" is claimed by k. */
+/*
+ * Every state that an operation can meet. "held" and "counted" are claimed by k, "dead" has failed,
+ * and the handler of "lost" died in its last attempt.
+ */
 static void crash_scene(struct scene *s, struct keeper **ret_k)
 {
     scene_open(s);
     *ret_k = stand_connect(&s->stand);
+    queue_limited(s, "lost", "l", "1", 1);
+    assert_string_equal(claim_with(s, *ret_k, "l"), "lost_l");
+    keeper_close(*ret_k);
+    *ret_k = stand_connect(&s->stand);
+    queue_limited(s, "dead", "d", "1", 1);
+    assert_string_equal(claim(s, "d"), "dead_d");
+    assert_int_equal(fail_task(s, "dead_d", "it broke", false), 1);
+    queue_limited(s, "counted", "c", "1", 3);
+    assert_string_equal(claim_with(s, *ret_k, "c"), "counted_c");
     queue(s, "done", "t", "1", NULL, NULL);
     assert_string_equal(claim(s, "t"), "done_t");
     assert_int_equal(complete(s, "done_t"), 0);
@@ -121,8 +173,10 @@ static int crash_once(step_fn *step, int n, bool dies_after, const char *before,
 
 static void crash_anywhere(void **state)
 {
-    static step_fn *const steps[] = {do_init,     do_queue_new, do_queue_again, do_claim,
-                                     do_complete, do_release,   do_fail,        do_remove};
+    static step_fn *const steps[] = {
+        do_init,    do_queue_new,    do_queue_again,   do_claim,          do_complete,
+        do_release, do_fail,         do_remove,        do_fail_finally,   do_give_up,
+        do_retry,   do_queue_failed, do_remove_failed, do_release_counted};
     int calls, n, one;
     char *before = crash_at(nothing, 0, 0, false, false, &calls, NULL);
 
@@ -152,7 +206,9 @@ static void crash_anywhere(void **state)
 /* A connection that breaks during the transaction and returns: the result is the same. */
 static void unknown_is_settled(void **state)
 {
-    static step_fn *const steps[] = {do_complete, do_release, do_fail, do_remove};
+    static step_fn *const steps[] = {do_complete,      do_release,        do_fail,
+                                     do_remove,        do_fail_finally,   do_retry,
+                                     do_remove_failed, do_release_counted};
 
     (void)state;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {

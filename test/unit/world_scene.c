@@ -73,6 +73,16 @@ int queue(struct scene *s, const char *name, const char *type, const char *data,
     return err ? err : (int)paths.count;
 }
 
+int queue_limited(struct scene *s, const char *name, const char *type, const char *data,
+                  int64_t attempts)
+{
+    struct world_task task = {str_of(name), str_of(type), str_of(data), attempts};
+    struct world_paths paths;
+    int err = world_queue(s->w, s->k, &s->a, &task, NULL, NULL, NULL, &paths, &s->e);
+
+    return err ? err : (int)paths.count;
+}
+
 const char *claim_with(struct scene *s, struct keeper *k, const char *type)
 {
     struct world_claim c;
@@ -89,4 +99,12 @@ int complete(struct scene *s, const char *key)
     int err = world_complete(s->w, s->k, str_of(key), &again, &s->e);
 
     return err ? err : again;
+}
+
+int fail_task(struct scene *s, const char *key, const char *error, bool final)
+{
+    bool failed = false;
+    int err = world_fail(s->w, s->k, str_of(key), str_of(error), final, &failed, &s->e);
+
+    return err ? err : failed;
 }

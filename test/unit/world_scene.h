@@ -38,6 +38,10 @@ char *dump(struct scene *s);
 int queue(struct scene *s, const char *name, const char *type, const char *data, const char *parent,
           const char *parent_type);
 
+/* The same at the top, with a limit of attempts. */
+int queue_limited(struct scene *s, const char *name, const char *type, const char *data,
+                  int64_t attempts);
+
 /* The key of the claim, or "none". */
 const char *claim_with(struct scene *s, struct keeper *k, const char *type);
 
@@ -45,5 +49,8 @@ const char *claim_with(struct scene *s, struct keeper *k, const char *type);
 
 /* 1: it was queued again meanwhile. */
 int complete(struct scene *s, const char *key);
+
+/* 1: the task has failed for good. */
+int fail_task(struct scene *s, const char *key, const char *error, bool final);
 
 #endif
