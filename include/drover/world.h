@@ -27,7 +27,7 @@ enum drover_world_state {
     DROVER_WORLD_WORKING,
     DROVER_WORLD_COMPLETED,
     DROVER_WORLD_FAILED, /* its attempts are used up */
-    DROVER_WORLD_NONE, /* in the tree, but in no list */
+    DROVER_WORLD_NONE,   /* in the tree, but in no list */
 };
 
 struct drover_world_item {
