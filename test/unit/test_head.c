@@ -63,7 +63,8 @@ static void methods_are_told_apart(void **state)
         {STR("POST / HTTP/1.1\r\n" HOST END), METHOD_POST, false},
         {STR("DELETE / HTTP/1.1\r\n" HOST END), METHOD_DELETE, false},
         {STR("OPTIONS / HTTP/1.1\r\n" HOST END), METHOD_OTHER, false},
-        {STR("PATCH / HTTP/1.1\r\n" HOST END), METHOD_OTHER, false},
+        {STR("PATCH / HTTP/1.1\r\n" HOST END), METHOD_PATCH, false},
+        {STR("TRACE / HTTP/1.1\r\n" HOST END), METHOD_OTHER, false},
     };
     struct head h;
 
