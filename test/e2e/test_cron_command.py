@@ -58,7 +58,7 @@ def test_a_graph(me, tmp_path):
     assert int(me.ok("cron", "run", "build")) > 0
     (tmp_path / "bad.yaml").write_text("nodes: [")
     done = me.run("cron", "add", "x", "@hourly", "--graph", tmp_path / "bad.yaml")
-    assert done.returncode == 2 and "bad.yaml: " in done.stderr
+    assert done.returncode == 2 and "bad.yaml:2: " in done.stderr
     assert me.run("cron", "add", "x", "@hourly", "--graph", tmp_path / "none").returncode == 2
 
 

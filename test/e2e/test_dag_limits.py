@@ -60,8 +60,9 @@ def test_thousands_wait_without_a_thread_each(many_files, start):
 
 # A full disk.
 
-def test_a_graph_waits_for_a_full_disk(small_disk, tmp_path):
-    """Commands go on, nothing is lost, and the graph ends when there is room again."""
+def test_a_graph_survives_a_full_disk(small_disk, tmp_path):
+    """Commands go on, each runs once, and the graph ends when there is room again. What they print meanwhile may be
+    lost, and is counted: test_output.py."""
     log = tmp_path / "ran"
     server = Server("--data", small_disk / "data", "--jobs", 2).start()
     try:
@@ -77,11 +78,9 @@ def test_a_graph_waits_for_a_full_disk(small_disk, tmp_path):
                 dag.call("POST", "/update", {"clientid": 1, "adds": [
                     {"group": "g", "data": "x" * 99999}]})
         assert full.value.status == 507
-        assert dag.get("/v1/scheduler")["states"]["finished"] <= 40  # the gate and not all of the others
         os.unlink(small_disk / "filler")
         assert dag.wait(*ids) == ["finished"] * 40
         assert sorted(map(int, log.read_text().split())) == list(range(40))
-        assert len(dag.data(ids[-1], "stdout", limit=1 << 20)["data"]) == 400000
         assert server.stop() == 0, server.said
         server = Server("--data", small_disk / "data").start()
         assert Dag(server.port).wait(*ids) == ["finished"] * 40

@@ -37,7 +37,8 @@ def test_what_the_readme_shows(server, tmp_path):
     count = 0
     for command, output in examples():
         command = command.replace("127.0.0.1:8048", f"127.0.0.1:{server.port}")
-        shell.stdin.write(f"{command}\necho; echo END\n")
+        # exec passes its standard input on, which would be the commands that follow
+        shell.stdin.write(f"{{ {command}\n}} </dev/null\necho; echo END\n")
         shell.stdin.flush()
         said = ""
         while not said.endswith("\nEND\n"):

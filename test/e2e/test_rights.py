@@ -190,8 +190,8 @@ def test_a_token_from_birth_to_end(guarded, tmp_path):
     assert kept.send("GET", "/groups", headers=bearer(made["token"]))[0] == 401
     kept.close()
     assert ask(guarded, admin, "DELETE", f"/v1/tokens/{made['id']}")[0] == 404
-    for file in (tmp_path / "data").iterdir():
-        if file.name != "admin.token" and file.suffix != ".tmp":  # one that is still being made
+    for file in (tmp_path / "data").rglob("*"):
+        if file.is_file() and file.name != "admin.token" and file.suffix != ".tmp":  # one that is still being made
             assert made["token"].encode() not in file.read_bytes(), file
 
 
