@@ -1,9 +1,11 @@
-"""What the tests of the task store share: a client."""
+"""What the tests of the task store share: a client, and fixtures, which modules import by name."""
 
 import random
 import urllib.parse
 
-from conftest import NUMBERS, Http, errors
+import pytest
+
+from conftest import NUMBERS, Http, OnEnsemble, Server, errors
 
 
 class Tasks(Http):
@@ -47,3 +49,31 @@ class Tasks(Http):
 
 def new_group(name="group"):
     return f"{name}-{next(NUMBERS)}"
+
+
+@pytest.fixture(scope="module", params=["embedded", "zookeeper"])
+def server(request, tmp_path_factory):
+    """One for all tests of a module on a keeper; it has to end cleanly."""
+    name = request.module.__name__
+    if request.param == "embedded":
+        one = Server("--data", tmp_path_factory.mktemp(name) / "data").start()
+    else:
+        one = OnEnsemble(request.getfixturevalue("zookeeper").url(f"/{name}")).start().leads()
+    yield one
+    status = one.stop()
+    one.kill()
+    assert status == 0, one.said
+
+
+@pytest.fixture
+def me(server):
+    one = Tasks(server.port)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def other(server):
+    one = Tasks(server.port)
+    yield one
+    one.close()

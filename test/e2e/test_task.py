@@ -10,38 +10,10 @@ import time
 import pytest
 
 import task_model
-from conftest import Connection, OnEnsemble, Server, errors, wait_until
-from task_support import Tasks, new_group
+from conftest import Connection, OnEnsemble, errors, wait_until
+from task_support import Tasks, me, new_group, other, server  # noqa: F401
 
 SOAK = bool(os.environ.get("DROVER_SOAK"))
-KEEPERS = ["embedded", "zookeeper"]
-
-
-@pytest.fixture(scope="module", params=KEEPERS)
-def server(request, tmp_path_factory):
-    """One for all tests of a keeper; it has to end cleanly."""
-    if request.param == "embedded":
-        one = Server("--data", tmp_path_factory.mktemp("task") / "data").start()
-    else:
-        one = OnEnsemble(request.getfixturevalue("zookeeper").url("/task")).start().leads()
-    yield one
-    status = one.stop()
-    one.kill()
-    assert status == 0, one.said
-
-
-@pytest.fixture
-def me(server):
-    one = Tasks(server.port)
-    yield one
-    one.close()
-
-
-@pytest.fixture
-def other(server):
-    one = Tasks(server.port)
-    yield one
-    one.close()
 
 
 @pytest.fixture

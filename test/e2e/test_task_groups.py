@@ -8,35 +8,9 @@ import urllib.parse
 
 import pytest
 
-from conftest import Http, OnEnsemble, Server, errors, wait_until
-from task_support import Tasks, new_group
+from conftest import Http, Server, errors, wait_until
+from task_support import Tasks, me, new_group, other, server  # noqa: F401
 from test_task_policy import data_of
-
-
-@pytest.fixture(scope="module", params=["embedded", "zookeeper"])
-def server(request, tmp_path_factory):
-    if request.param == "embedded":
-        one = Server("--data", tmp_path_factory.mktemp("groups") / "data").start()
-    else:
-        one = OnEnsemble(request.getfixturevalue("zookeeper").url("/groups")).start().leads()
-    yield one
-    status = one.stop()
-    one.kill()
-    assert status == 0, one.said
-
-
-@pytest.fixture
-def me(server):
-    one = Tasks(server.port)
-    yield one
-    one.close()
-
-
-@pytest.fixture
-def other(server):
-    one = Tasks(server.port)
-    yield one
-    one.close()
 
 
 @pytest.fixture

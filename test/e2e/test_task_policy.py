@@ -5,36 +5,10 @@ import time
 
 import pytest
 
-from conftest import OnEnsemble, Server, errors, wait_until
-from task_support import Tasks, new_group
+from conftest import Server, errors, wait_until
+from task_support import Tasks, me, new_group, other, server  # noqa: F401
 
 PLAIN = {"id", "group", "data", "timespec", "ownerid"}
-
-
-@pytest.fixture(scope="module", params=["embedded", "zookeeper"])
-def server(request, tmp_path_factory):
-    if request.param == "embedded":
-        one = Server("--data", tmp_path_factory.mktemp("policy") / "data").start()
-    else:
-        one = OnEnsemble(request.getfixturevalue("zookeeper").url("/policy")).start().leads()
-    yield one
-    status = one.stop()
-    one.kill()
-    assert status == 0, one.said
-
-
-@pytest.fixture
-def me(server):
-    one = Tasks(server.port)
-    yield one
-    one.close()
-
-
-@pytest.fixture
-def other(server):
-    one = Tasks(server.port)
-    yield one
-    one.close()
 
 
 @pytest.fixture
